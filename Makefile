@@ -18,7 +18,7 @@ help:  ## say what there is
 setup: $(READY)  ## make .venv with everything in it; jars too (PYTHON=python3.12 picks one)
 
 demo: .venv/.demo  ## see a snapshot taken, assembled and verified (ARGS="..." are passed on)
-	@$(VENV)/python -m snapkafka.demo $(ARGS)
+	@$(VENV)/snapkafka demo $(ARGS)
 
 PYTEST = $(VENV)/python -m pytest
 BESIDE = --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder

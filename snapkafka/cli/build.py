@@ -18,7 +18,7 @@ from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError
 from snapkafka.options import Option, options_of
 from snapkafka.verbs import Change, Request, Where
 
-from .running import ENDS_WITHIN_S, connect, console, print_json, reach, run
+from .running import ENDS_WITHIN_S, connect, console, print_json, reach, reporting, run
 from .verbs import COMMANDS, HELPS, Command
 from .verbs import settings as help_settings
 
@@ -69,7 +69,8 @@ def command(
             console.begin(name, as_json=as_json, in_lines=in_lines)
             arguments = run(lambda: reads.arguments(given))
             if not inspect.iscoroutinefunction(function):
-                function(**arguments)
+                with reporting():
+                    function(**arguments)
                 return
             result = run(lambda: function(**arguments), ends_within_s=ends_within_s)
             if show and as_json:

@@ -73,13 +73,25 @@ def run(
     beside: Mapping[str, Any] | None = None,
     ends_within_s: float = ENDS_WITHIN_S,
 ) -> T:
-    """Run a verb and return its result; an error becomes one line, a line of advice, and an exit status, and where the
-    result is JSON, also JSON on standard output.
+    """Run a verb and return its result; see `reporting`.
 
     Args:
         work: creates the coroutine; errors that it raises itself count as well.
-        beside: further fields of an error as JSON.
         ends_within_s: see `run_until_signalled`.
+    """
+    # We report an unavailable broker ourselves, once.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    with reporting(beside):
+        return run_until_signalled(work, ends_within_s=ends_within_s)
+
+
+@contextlib.contextmanager
+def reporting(beside: Mapping[str, Any] | None = None) -> Iterator[None]:
+    """Make an error one line, a line of advice, and an exit status, and where the result is JSON, also JSON on standard
+    output.
+
+    Args:
+        beside: further fields of an error as JSON.
 
     Raises:
         typer.Exit: it failed.
@@ -90,10 +102,10 @@ def run(
             details = {"code": code, "message": message, "hint": hint, "exit_status": exit_status}
             print_json({**(beside or {}), "error": details})
 
-    # We report an unavailable broker ourselves, once.
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     try:
-        return run_until_signalled(work, ends_within_s=ends_within_s)
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
     except SnapkafkaError as error:
         print_error(error.code, error.message, error.hint, error.exit_status)
         notices.print(("error:", "bold red"), f" {_plain(error.message)}", hang=7)

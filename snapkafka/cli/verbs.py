@@ -80,8 +80,8 @@ HELPS: Final = {
         "--storage-root /data/snapshots",
         "Serve the REST API, gRPC and a web page.\n\nIt stores nothing, so any number can run.",
     ),
-    "broker": Help(OPERATE, "operate", "--port 9092", "Run a Kafka on this machine until Ctrl-C."),
-    "demo": Help(OPERATE, "operate", "--keep", "Run a demo on this machine: broker, services, snapshots."),
+    "broker": Help(OPERATE, "local", "--port 9092", verbs.Broker),
+    "demo": Help(OPERATE, "local", "--keep", verbs.Demo),
 }
 
 

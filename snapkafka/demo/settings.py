@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import MutableMapping
 from typing import Any, Final
 
 PARTITIONS: Final = 4
@@ -76,3 +77,16 @@ def _trigger_on_signal(app: Any) -> None:
             )
 
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, ask)
+
+
+#: Where things are kept and fetched from, and settings of the demo and of its broker.
+OF_THIS_MACHINE: Final = ("SNAPKAFKA_CACHE", "SNAPKAFKA_DEMO_", "SNAPKAFKA_TEST_")
+#: The variables that Faust reads before any app.
+OF_FAUST: Final = ("FAUST_DATADIR", "F_DATADIR", "FAUST_LOOP", "F_LOOP", "F_WORKDIR")
+
+
+def forget_other_systems(environ: MutableMapping[str, str]) -> None:
+    """Drop settings that are meant for the user's own system: credentials, switches, the place of Faust's data."""
+    for name in list(environ):
+        if name in OF_FAUST or (name.startswith("SNAPKAFKA") and not name.startswith(OF_THIS_MACHINE)):
+            del environ[name]

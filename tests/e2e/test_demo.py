@@ -15,12 +15,12 @@ import pytest
 from snapkafka.demo import TOTAL
 from snapkafka.errors import TimedOutError
 
-DEMO = (sys.executable, "-m", "snapkafka.demo", "--json", "--storage")
+DEMO = (sys.executable, "-m", "snapkafka", "demo", "--json", "--storage")
 #: A shell in the background leaves Ctrl-C ignored for all that it starts.
 WITH_CTRL_C = (
     "import signal, runpy;"
     "signal.signal(signal.SIGINT, signal.default_int_handler);"
-    "runpy.run_module('snapkafka.demo', run_name='__main__')"
+    "runpy.run_module('snapkafka', run_name='__main__')"
 )
 
 

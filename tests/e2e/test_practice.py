@@ -31,7 +31,7 @@ class Terminal:
         self.folder, self.output, self.asked = folder, folder / "output.txt", 0
         with self.output.open("wb") as out:
             self.demo = subprocess.Popen(
-                [sys.executable, "-c", WITH_CTRL_C, "--keep", "--storage", str(folder / "snaps")],
+                [sys.executable, "-c", WITH_CTRL_C, "demo", "--keep", "--storage", str(folder / "snaps")],
                 env={**os.environ, "MARK": str(folder)},
                 stdin=subprocess.PIPE,
                 stdout=out,
@@ -53,11 +53,12 @@ class Terminal:
 
     def press_enter(self, what: str, since: int) -> None:
         """Press Enter until the demo prints it: a worker may still be about to end."""
-        assert self.demo.stdin is not None
+        keys = self.demo.stdin
+        assert keys is not None
 
         def started() -> bool:
-            self.demo.stdin.write(b"\n")
-            self.demo.stdin.flush()
+            keys.write(b"\n")
+            keys.flush()
             return re.search(what, self.text()[since:]) is not None
 
         with relevant(self.output):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import runpy
-import sys
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -162,21 +160,3 @@ def _tokens(path: str) -> Tokens:
         return Tokens.parse(Path(path).read_text("utf-8"), path)
     except (OSError, UnicodeDecodeError) as error:
         raise BadInputError(f"--tokens {path} cannot be read: {error}", hint="check the path") from error
-
-
-# -- broker, demo ---------------------------------------------------------------------------------------------
-
-
-def _elsewhere(name: str, module: str) -> None:
-    """Register a command whose own program parses its options."""
-
-    def start(context: typer.Context) -> None:
-        sys.argv = [f"snapkafka {name}", *context.args]
-        runpy.run_module(module, run_name="__main__")
-
-    parsed = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-    command(name, context_settings=parsed)(start)
-
-
-_elsewhere("broker", "snapkafka.testing")
-_elsewhere("demo", "snapkafka.demo")

@@ -21,7 +21,6 @@ from snapkafka.cli.build import command
 from snapkafka.cli.verbs import COMMANDS, HELPS, PANELS
 from snapkafka.errors import BadInputError
 from snapkafka.options import options_of
-from snapkafka.testing.__main__ import main as broker
 from snapkafka.verbs import Checkpoint, Trigger
 from tests.worlds.fakes import FakeCluster, Worker
 from tools.reference import commands as every
@@ -99,6 +98,7 @@ def test_show_by_epoch_by_time_and_as_latest(
         ("list", {"SNAPKAFKA_NAMESPACE": ""}, 2),
         ("list", {"SNAPKAFKA_BOOTSTRAP": ""}, 2),
         ("assemble latest --config no-such-file", {}, 2),
+        ("broker --port 65536", {}, 2),
     ],
 )
 def test_an_error_is_a_line_with_a_line_of_advice_and_a_status(
@@ -168,9 +168,7 @@ def test_what_excludes_each_other_is_refused(arguments: tuple[str, ...]) -> None
 
 
 COMMAND = get_command(commands.app)
-#: Programs of their own, which have their own help.
-ELSEWHERE = {"broker", "demo"}
-ALL = {name: command for name, command in every(COMMAND) if name not in ELSEWHERE}
+ALL = dict(every(COMMAND))
 
 
 def help_of(name: str) -> list[str]:
@@ -192,7 +190,7 @@ def test_help_lists_every_command_once_in_a_group_by_task() -> None:
         elif panel != "Options" and (found := re.match(r"│ (\w+)  +\S", line)):
             assert found[1] not in listed
             listed[found[1]] = panel
-    assert set(listed) == {name.partition(" ")[0] for name in ALL} | ELSEWHERE
+    assert set(listed) == {name.partition(" ")[0] for name in ALL}
     assert list(dict.fromkeys(listed.values())) == [*PANELS]
     assert listed == {name: HELPS[name].panel for name in listed}
     assert len(help_of("")) <= 50, "it is read at a glance"
@@ -229,12 +227,6 @@ def test_help_imports_no_command() -> None:
     done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=True)
     assert "Consistent global snapshots" in done.stdout
     assert not {"aiokafka", "snapkafka.ops", "snapkafka.cli.build"} & {*done.stdout.split()}
-
-
-def test_a_port_that_cannot_be_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        broker(["--port=65536"])
-    assert capsys.readouterr().err.count("\n") == 2
 
 
 @pytest.mark.parametrize("name", [*ALL, "fork", ""])

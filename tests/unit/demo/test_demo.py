@@ -12,9 +12,8 @@ import pytest
 
 from snapkafka.demo import PARTITIONS, open_accounts
 from snapkafka.demo import system as opening
-from snapkafka.demo.__main__ import forget_other_systems
 from snapkafka.demo.practice import invite
-from snapkafka.demo.settings import ACCOUNTS, new_app
+from snapkafka.demo.settings import ACCOUNTS, forget_other_systems, new_app
 from snapkafka.errors import TimedOutError
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import RunningSystem

@@ -31,9 +31,7 @@ COMMANDS: Final[Any] = get_command(app)
 #: Modules that are commands, and where their `main` is.
 MODULES: Final = {
     "snapkafka.assembly": "snapkafka.assembly.command",
-    "snapkafka.demo": "snapkafka.demo.__main__",
     "snapkafka.sim": "snapkafka.sim.__main__",
-    "snapkafka.testing": "snapkafka.testing.__main__",
 }
 #: What stands in a shell where a command ends.
 ENDS: Final = {"|", ">", ">>", "&&", "||", ";"}
@@ -75,9 +73,6 @@ class _ParsedError(Exception):
 def refused(words: list[str]) -> str:
     """Why a command refuses its arguments; empty: it takes them. Nothing is run."""
     module, arguments = ("", words[1:]) if words[0] == "snapkafka" else (words[2], words[3:])
-    if arguments[:1] in (["demo"], ["broker"]):
-        module = "snapkafka.demo" if arguments[0] == "demo" else "snapkafka.testing"
-        arguments = arguments[1:]
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         if module:
@@ -146,9 +141,7 @@ def _known(text: str) -> bool:
         option for item in getattr(command, "params", ()) for option in (*item.opts, *item.secondary_opts)
     }
     named = {word.partition("=")[0] for word in words if word.startswith("--")}
-    return command is not None and (
-        getattr(command, "name", "") in ("demo", "broker") or named <= options | {"--help"}
-    )
+    return command is not None and named <= options | {"--help"}
 
 
 async def test_recipes_run_on_the_tables_of_a_snapshot(tmp_path: Path) -> None:
@@ -171,7 +164,7 @@ async def test_recipes_run_on_the_tables_of_a_snapshot(tmp_path: Path) -> None:
         ("console", "$ snapkafka tigger\nsnapkafka is what it prints", "No such command"),
         ("sh", "snapkafka assemble", "Missing argument"),
         ("cron", "15 3 * * *  shop  snapkafka drill --ap '...'", "No such option"),
-        ("sh", "snapkafka demo --kafka-onyl", "exit status 2"),
+        ("sh", "snapkafka demo --kafka-onyl", "No such option"),
         ("sh", 'snapkafka query "SELECT \\"a\\"\n  FROM b" --csv', ""),
     ],
 )

@@ -38,7 +38,6 @@ BASE = {"fastavro", "msgspec"}
 DOORS = {
     "snapkafka": "cli",
     "snapkafka.assembly": "spark",
-    "snapkafka.demo": "demo",
 }
 
 

@@ -1,0 +1,52 @@
+"""What runs on this machine alone: `broker`, `demo`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+import typer
+
+from snapkafka.cli.build import command
+from snapkafka.cli.running import console, print_json
+from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, StorageError
+from snapkafka.runtime.extras import require_extra
+from snapkafka.verbs import Broker, Demo
+
+
+@command("broker")
+def broker(asked: Broker) -> None:
+    from snapkafka.testing.embedded import EmbeddedKafka
+
+    if asked.port > 65_535:
+        raise BadInputError(f"must be 1 to 65535, got {asked.port}", field="port")
+    with EmbeddedKafka(port=asked.port) as running:
+        console.print(f"Kafka runs at {running.bootstrap}. Ctrl-C stops it, and its data goes.")
+        while True:
+            signal.pause()
+
+
+@command("demo", own_json=True)
+def demo(asked: Demo) -> None:
+    require_extra("demo", "the demo")
+    from snapkafka.demo.settings import forget_other_systems
+    from snapkafka.demo.story import Reporter, run_story
+    from snapkafka.demo.summary import print_report
+
+    forget_other_systems(os.environ)
+    storage, started = Path(asked.storage).resolve() / time.strftime("%Y%m%d-%H%M%S"), time.monotonic()
+    try:
+        storage.mkdir(parents=True)
+    except OSError as error:
+        raise StorageError(f"{storage}: {error.strerror}") from error
+    found = asyncio.run(run_story(Reporter(), storage, engine=asked.engine, keep=asked.keep))
+    if console.as_json:
+        print_json(found)
+    else:
+        print_report(found, asked.engine)
+        console.print(f"Done in {time.monotonic() - started:.0f} s. Nothing is left running.")
+    if not all(one.good for one in found.snapshots):
+        raise typer.Exit(EXIT_NOT_GOOD)
