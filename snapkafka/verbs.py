@@ -3,7 +3,7 @@ the contract, fields of its REST request. The docstring of a struct is the help 
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -330,26 +330,6 @@ class Prune(Request, frozen=True):
 
     storage: Annotated[str, option("--storage URI", "Directory or URI of the tables.")] = ""
     keep_last: Annotated[int | None, KEEP_LAST] = None
-
-
-class Broker(Request, frozen=True):
-    """Run a Kafka on this machine until Ctrl-C. Its data goes with it."""
-
-    port: Annotated[int, option("--port PORT", "Port for clients, 1 to 65535.", ge=1)] = 9092
-
-
-class Demo(Request, frozen=True):
-    """Run a demo on this machine: broker, services, snapshots.
-
-    Three snapshots are taken under load, assembled and verified.
-    """
-
-    keep: Annotated[bool, switch("Leave it running, with its page, until Ctrl-C: to practise.")] = False
-    storage: Annotated[str, option("--storage DIR", "Directory for tables and manifests.")] = "build/demo"
-    engine: Annotated[
-        Literal["both", "embedded", "spark"],
-        option("--engine ENGINE", "`embedded` or `spark` assembles; `both`: and Spark verifies one."),
-    ] = "both"
 
 
 class TopicsCreate(Request, frozen=True):

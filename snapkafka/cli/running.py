@@ -24,12 +24,7 @@ import msgspec
 import typer
 from rich.text import Text
 
-from snapkafka.errors import (
-    BadInputError,
-    InternalError,
-    OutputError,
-    SnapkafkaError,
-)
+from snapkafka.errors import BadInputError, InternalError, OutputError, SnapkafkaError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops import CaptureProgress
 from snapkafka.runtime.signals import CODES, Interrupted, ending_signals, exit_status
@@ -97,34 +92,34 @@ def reporting(beside: Mapping[str, Any] | None = None) -> Iterator[None]:
         typer.Exit: it failed.
     """
 
-    def print_error(code: str, message: str, hint: str, exit_status: int) -> None:
+    def print_error(code: str, message: str, hint: str, status: int) -> typer.Exit:
         if console.as_json:
-            details = {"code": code, "message": message, "hint": hint, "exit_status": exit_status}
+            details = {"code": code, "message": message, "hint": hint, "exit_status": status}
             print_json({**(beside or {}), "error": details})
+        return typer.Exit(status)
+
+    def print_failure(error: SnapkafkaError) -> typer.Exit:
+        notices.print(("error:", "bold red"), f" {_plain(error.message)}", hang=7)
+        notices.print(f"       {_plain(error.hint)}", hang=7)
+        return print_error(error.code, error.message, error.hint, error.exit_status)
 
     try:
         yield
     except (typer.Exit, typer.Abort):
         raise
     except SnapkafkaError as error:
-        print_error(error.code, error.message, error.hint, error.exit_status)
-        notices.print(("error:", "bold red"), f" {_plain(error.message)}", hang=7)
-        notices.print(f"       {_plain(error.hint)}", hang=7)
-        raise typer.Exit(error.exit_status) from None
+        raise print_failure(error) from None
     except Exception as error:
         if isinstance(error, OSError) and error.errno in OUTPUT_GONE and error.filename is None:
             raise
-        bug = InternalError(f"a bug in snapkafka: {type(error).__name__}: {error}")
-        print_error(bug.code, bug.message, bug.hint, bug.exit_status)
-        notices.print(("error:", "bold red"), " a bug in snapkafka; please report it with this:", hang=7)
         traceback.print_exc()
-        raise typer.Exit(bug.exit_status) from None
+        bug = InternalError(f"a bug in snapkafka: {type(error).__name__}: {error}")
+        raise print_failure(bug) from None
     except Interrupted as interrupted:
         code, status = CODES[interrupted.number], exit_status(interrupted.number)
-        print_error(code, f"{code} by {interrupted.number.name}", console.continues, status)
         more = console.continues or f"`snapkafka {console.of}` stopped."
         notices.print(_plain(f"{code.capitalize()}. {more}"))
-        raise typer.Exit(status) from None
+        raise print_error(code, f"{code} by {interrupted.number.name}", console.continues, status) from None
 
 
 def print_json(value: Any) -> None:

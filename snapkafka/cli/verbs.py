@@ -16,11 +16,13 @@ START: Final = "Example: snapkafka demo"
 
 #: Groups of commands, by what a user wants to do.
 PANELS = TAKE, INSPECT, TRUST, RECOVER, OPERATE = "Take", "Inspect", "Trust", "Recover", "Operate"
+#: Of commands that only this machine is needed for.
+ELSEWHERE: Final = "snapkafka.demo.command"
 STORED: Final = "--storage /data/snapshots"
 
 
 class Help(NamedTuple):
-    """A command, or a group of them. `module`: of `commands`, which is imported when the command runs; empty: it is a
+    """A command, or a group of them. `module`: of `commands`, or another; it is imported when the command runs; empty: a
     group. `example`: of its arguments. `about`: the request that it is made from, or what it does. `run`: its function
     in `ops`, where that has another name. `offline`: it works without a broker."""
 
@@ -80,8 +82,8 @@ HELPS: Final = {
         "--storage-root /data/snapshots",
         "Serve the REST API, gRPC and a web page.\n\nIt stores nothing, so any number can run.",
     ),
-    "broker": Help(OPERATE, "local", "--port 9092", verbs.Broker),
-    "demo": Help(OPERATE, "local", "--keep", verbs.Demo),
+    "broker": Help(OPERATE, ELSEWHERE, "--port 9092", "Run a Kafka on this machine until Ctrl-C."),
+    "demo": Help(OPERATE, ELSEWHERE, "--keep", "Run a demo on this machine: broker, services, snapshots."),
 }
 
 
@@ -140,7 +142,7 @@ class Group(WithoutType, TyperGroup):
             kind = Command if found.module else Group
             more = {} if found.module else {"no_args_is_help": True, "rich_markup_mode": "rich"}
             return kind(name=cmd_name, **more, **settings(full))  # type: ignore[arg-type]
-        import_module(f".commands.{found.module}", __package__)
+        import_module(found.module if "." in found.module else f"{__package__}.commands.{found.module}")
         return COMMANDS[full]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -17,19 +17,12 @@ from starlette.testclient import TestClient
 from snapkafka.ports import Entry
 from snapkafka.service import LedgerFollower, ledger_follower
 from snapkafka.until import until as until_holds
-from tests.worlds.fakes import FakeCluster, FakeLedger, Worker
+from tests.worlds.fakes import FakeCluster, FakeLedger
 from tests.worlds.service_world import asked, served, until
 
 #: The follower reads each record so much later than others do.
 LATE_S: Final = 0.2
 FOLLOWS: contextvars.ContextVar[bool] = contextvars.ContextVar("follows", default=False)
-
-
-@pytest.fixture
-def cluster() -> FakeCluster:
-    found = FakeCluster()
-    Worker(found.the_ledger, "shop", "orders")
-    return found
 
 
 @pytest.fixture

@@ -3,18 +3,16 @@ the page, which asks nothing of anybody else."""
 
 from __future__ import annotations
 
-import json
 import re
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.json import encode
 
 from snapkafka import ops
 from snapkafka.checks import CHECKS
-from snapkafka.protocol import Abort, LogEnd, Pause, Restore
+from snapkafka.protocol import Abort, LogEnd, Restore
 from snapkafka.service import Tokens
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import STORAGE, asked, assembled, served, until
@@ -26,9 +24,7 @@ def begun(n: int, plan: str, **more: Any) -> Restore:
     )
 
 
-def test_restores_are_listed_with_their_stage() -> None:
-    cluster = FakeCluster()
-    Worker(cluster.the_ledger, "shop", "orders")
+def test_restores_are_listed_with_their_stage(cluster: FakeCluster) -> None:
     ledger = cluster.the_ledger
     ledger.put(begun(1, "p1"))
     ledger.put(Restore(n=2, plan="p1", stage="aborted", reason="asked for"))
@@ -49,7 +45,7 @@ def test_restores_are_listed_with_their_stage() -> None:
             assert client.request(method, "/v1/restores").status_code == 405
 
 
-def test_forks_are_listed_and_read_once_for_many_requests() -> None:
+def test_forks_are_listed_and_read_once_for_many_requests(cluster: FakeCluster) -> None:
     asked: list[str] = []
     fork = ops.Fork(
         fork="drill-7",
@@ -70,8 +66,6 @@ def test_forks_are_listed_and_read_once_for_many_requests() -> None:
         asked.append(namespace)
         return (fork,)
 
-    cluster = FakeCluster()
-    Worker(cluster.the_ledger, "shop", "orders")
     with served(cluster, list_forks=list_forks) as client:
         (found,) = client.get("/v1/forks").json()["forks"]
         assert (found["fork"], found["topics"], found["created_ms"]) == ("drill-7", ["drill-7.orders"], 1_000)
@@ -84,9 +78,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize(("role", "roots"), [("read", []), ("trigger", [STORAGE]), ("admin", [STORAGE])])
-def test_a_client_learns_its_role_and_where_it_may_store(role: str, roots: list[str]) -> None:
-    cluster = FakeCluster()
-    Worker(cluster.the_ledger, "shop", "orders")
+def test_a_client_learns_its_role_and_where_it_may_store(
+    role: str, roots: list[str], cluster: FakeCluster
+) -> None:
     tokens = Tokens.parse("\n".join(f"{name}:{token}" for name, token in TOKENS.items()), "a test")
     with served(cluster, tokens=tokens) as client:
         found = client.get("/v1/access", headers={"Authorization": f"Bearer {TOKENS[role]}"}).json()
@@ -94,20 +88,7 @@ def test_a_client_learns_its_role_and_where_it_may_store(role: str, roots: list[
     assert found == {"namespace": "ns", "role": role, "storage_roots": roots}
 
 
-async def test_the_service_finds_what_doctor_finds() -> None:
-    cluster = FakeCluster()
-    Worker(cluster.the_ledger, "shop", "orders")
-    cluster.the_ledger.put(Pause(n=1, paused=True))
-    expected = await ops.doctor(cluster, "ns")
-    with served(cluster) as client:
-        found = client.get("/v1/doctor").json()
-    assert found == json.loads(encode(expected))
-    assert len(found["found"]) > 1
-
-
-def test_each_check_has_a_name_and_a_sentence(tmp_path: Path) -> None:
-    cluster = FakeCluster()
-    Worker(cluster.the_ledger, "shop", "orders")
+def test_each_check_has_a_name_and_a_sentence(tmp_path: Path, cluster: FakeCluster) -> None:
     with served(cluster, (str(tmp_path),)) as client:
         assembled(cluster, client, tmp_path, "done")
         checks = {check["name"]: check for check in client.get("/v1/snapshots/done").json()["checks"]}
@@ -130,9 +111,7 @@ FILES = sorted(item.name for item in PAGE.iterdir())
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 
 
-def test_every_file_is_served_and_there_are_no_others() -> None:
-    cluster = FakeCluster()
-    Worker(cluster.the_ledger, "shop", "orders")
+def test_every_file_is_served_and_there_are_no_others(cluster: FakeCluster) -> None:
     with served(cluster) as client:
         for name in FILES:
             answer = client.get(f"/page/{name}")

@@ -1,4 +1,4 @@
-"""What runs on this machine alone: `broker`, `demo`."""
+"""`snapkafka demo` and `snapkafka broker`: the main use on real parts, and a Kafka, both on this machine alone."""
 
 from __future__ import annotations
 
@@ -7,20 +7,38 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
 from snapkafka.cli.build import command
 from snapkafka.cli.running import console, print_json
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, StorageError
+from snapkafka.options import option, switch
 from snapkafka.runtime.extras import require_extra
-from snapkafka.verbs import Broker, Demo
+from snapkafka.testing.embedded import EmbeddedKafka
+from snapkafka.verbs import Request
+
+
+class Broker(Request, frozen=True):
+    """The options of `broker`."""
+
+    port: Annotated[int, option("--port PORT", "Port for clients, 1 to 65535.", ge=1)] = 9092
+
+
+class Demo(Request, frozen=True):
+    """The options of `demo`."""
+
+    keep: Annotated[bool, switch("Leave it running, with its page, until Ctrl-C: to practise.")] = False
+    storage: Annotated[str, option("--storage DIR", "Directory for tables and manifests.")] = "build/demo"
+    engine: Annotated[
+        Literal["both", "embedded", "spark"],
+        option("--engine ENGINE", "`embedded` or `spark` assembles; `both`: and Spark verifies one."),
+    ] = "both"
 
 
 @command("broker")
 def broker(asked: Broker) -> None:
-    from snapkafka.testing.embedded import EmbeddedKafka
-
     if asked.port > 65_535:
         raise BadInputError(f"must be 1 to 65535, got {asked.port}", field="port")
     with EmbeddedKafka(port=asked.port) as running:
