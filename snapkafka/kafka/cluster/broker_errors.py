@@ -26,17 +26,6 @@ PASSING: Final = (
     errors.KafkaConnectionError,
 )
 
-#: Reasons that a broker gives by a code alone, and that the client library does not know.
-WITHOUT_WORDS: Final = {
-    60: "its partitions are being moved",
-    73: "topic deletion is disabled (delete.topic.enable)",
-    89: "the quota of changes of topics is used up (controller_mutation_rate)",
-}
-
-
-class BrokerRefusedError(errors.KafkaError):  # type: ignore[misc]  # aiokafka is not looked into
-    """A refusal with a code that the client library has no class for."""
-
 
 def raise_refusal(code: int, why: str | None, about: str) -> None:
     """Raise the broker's answer as an error, with its reason. Code 0 means success.
@@ -50,7 +39,7 @@ def raise_refusal(code: int, why: str | None, about: str) -> None:
         return
     kind = errors.for_code(code)
     if kind is errors.UnknownError and code != errors.UnknownError.errno:
-        raise BrokerRefusedError(f"{why or WITHOUT_WORDS.get(code, about)}, error {code}")
+        raise errors.KafkaError(f"{why or about}, error {code}")  # the client library has no class for it
     raise kind(why or f"{about}: {kind.description or kind.message}")
 
 
