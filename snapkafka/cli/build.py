@@ -67,11 +67,11 @@ def command(
         def begun(**given: Any) -> None:
             as_json = given.pop("as_json", in_lines)
             console.begin(name, as_json=as_json, in_lines=in_lines)
-            arguments = run(lambda: reads.arguments(given))
-            if not inspect.iscoroutinefunction(function):
-                with reporting():
+            with reporting():
+                arguments = reads.arguments(given)
+                if not inspect.iscoroutinefunction(function):
                     function(**arguments)
-                return
+                    return
             result = run(lambda: function(**arguments), ends_within_s=ends_within_s)
             if show and as_json:
                 print_json({key: result} if key and isinstance(result, list | tuple) else result)
@@ -155,7 +155,7 @@ class _Requests:
         kind = inspect.Parameter.KEYWORD_ONLY
         self.parameters.append(inspect.Parameter(name, kind, default=default, annotation=hint))
 
-    async def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of the function: requests from what a command was given, and, for the rest, from what
         describes the system."""
         system = read_system(given.get("config", ""))

@@ -22,7 +22,7 @@ STORED: Final = "--storage /data/snapshots"
 
 
 class Help(NamedTuple):
-    """A command, or a group of them. `module`: of `commands`, or another; it is imported when the command runs; empty: a
+    """A command, or a group of them. `module`: of `commands`, or another, imported when the command runs; empty: a
     group. `example`: of its arguments. `about`: the request that it is made from, or what it does. `run`: its function
     in `ops`, where that has another name. `offline`: it works without a broker."""
 

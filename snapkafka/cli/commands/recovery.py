@@ -30,7 +30,7 @@ def restore(at: Where, asked: Restore, how: Change) -> None:
             console.show({name: found} if isinstance(found, str) else found)
         return found
 
-    suppression = run(lambda: _checked(asked, how))
+    suppression = _checked(asked, how)
     if asked.abort:
         answer(
             "aborted",
@@ -85,7 +85,7 @@ def _print_recovered(plan: ops.RecoveryPlan, done: ops.Recovered) -> None:
         console.note("note", ["earlier snapshots hold the erased keys until they are pruned"])
 
 
-async def _checked(asked: Restore, how: Change) -> ops.Suppression | None:
+def _checked(asked: Restore, how: Change) -> ops.Suppression | None:
     """Refuse options that exclude each other, and read the file of erased keys."""
     beside = {
         "an ID": asked.name != LATEST,
@@ -104,21 +104,19 @@ async def _checked(asked: Restore, how: Change) -> ops.Suppression | None:
 
 @command("fork create", own_json=True)
 def create(at: Where, asked: ForkCreate, how: Change) -> None:
-    async def request() -> ops.RecoveryRequest:
-        return ops.RecoveryRequest(
-            namespace=at.namespace,
-            name=asked.name,
-            storage=asked.storage,
-            force=asked.force,
-            suppress=ops.read_suppression(asked.suppress) if asked.suppress else None,
-            allow_unmatched=asked.allow_unmatched,
-            masks=ops.read_masks(asked.mask) if asked.mask else (),
-            fork=asked.fork,
-            with_inputs=asked.with_inputs,
-            expires_s=None if asked.expires_ms is None else asked.expires_ms / 1_000,
-        )
-
-    _recover(at.bootstrap, run(request), how, lambda plan: f"create fork {plan.request.fork}?")
+    request = ops.RecoveryRequest(
+        namespace=at.namespace,
+        name=asked.name,
+        storage=asked.storage,
+        force=asked.force,
+        suppress=ops.read_suppression(asked.suppress) if asked.suppress else None,
+        allow_unmatched=asked.allow_unmatched,
+        masks=ops.read_masks(asked.mask) if asked.mask else (),
+        fork=asked.fork,
+        with_inputs=asked.with_inputs,
+        expires_s=None if asked.expires_ms is None else asked.expires_ms / 1_000,
+    )
+    _recover(at.bootstrap, request, how, lambda plan: f"create fork {plan.request.fork}?")
 
 
 @command("fork drop", own_json=True)

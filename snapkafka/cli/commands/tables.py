@@ -47,13 +47,10 @@ async def draw(at: Where, asked: Draw) -> dict[str, Any]:
 
 @command("query", own_json=True)
 def query(at: Where, asked: Query) -> None:
-    async def work() -> ops.Queried:
-        ask_one_way({"--csv": asked.csv, "--json": console.as_json})
-        whole = asked.csv or console.as_json
-        more: Any = {"name": asked.name, "storage": asked.storage, "rows_max": None if whole else ROWS_SHOWN}
-        return await ops.query(reach(at.bootstrap), at.namespace, asked.sql, **more)
-
-    found = run(work)
+    ask_one_way({"--csv": asked.csv, "--json": console.as_json})
+    whole = asked.csv or console.as_json
+    more: Any = {"name": asked.name, "storage": asked.storage, "rows_max": None if whole else ROWS_SHOWN}
+    found = run(lambda: ops.query(reach(at.bootstrap), at.namespace, asked.sql, **more))
     if console.as_json:
         print_json(found)
     elif asked.csv:
