@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,12 +15,21 @@ import pytest
 
 from snapkafka.errors import TimedOutError
 from snapkafka.until import blocking_until
-from tests.e2e.test_demo import WITH_CTRL_C, marked, relevant
+from tests.marked import marked, with_ctrl_c
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1_800)]
 
 #: A killed worker is in its group until its session ends (20 s), and a new one has to recover its tables.
 AGAIN_S = 240.0
+
+
+@contextlib.contextmanager
+def relevant(said: Path) -> Iterator[None]:
+    """What was said until then, where a wait is in vain."""
+    try:
+        yield
+    except TimedOutError as error:
+        raise TimedOutError(f"{error}; until then it said:\n{said.read_text()}") from error
 
 
 class Terminal:
@@ -31,7 +39,7 @@ class Terminal:
         self.folder, self.output, self.asked = folder, folder / "output.txt", 0
         with self.output.open("wb") as out:
             self.demo = subprocess.Popen(
-                [sys.executable, "-c", WITH_CTRL_C, "demo", "--keep", "--storage", str(folder / "snaps")],
+                [*with_ctrl_c("snapkafka"), "demo", "--keep", "--storage", str(folder / "snaps")],
                 env={**os.environ, "MARK": str(folder)},
                 stdin=subprocess.PIPE,
                 stdout=out,

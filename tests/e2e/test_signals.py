@@ -29,20 +29,11 @@ from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.runtime import locked_jars, spark_java_home
 from snapkafka.testing import Broker, wait_until
 from tests.kafka.processes import process
+from tests.marked import marked, with_ctrl_c
 from tests.spark.scene import Stage, play
 from tests.worlds.stores import LocalStore
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
-
-
-def with_ctrl_c(module: str) -> list[str]:
-    """A shell in the background leaves Ctrl-C ignored for all that it starts."""
-    code = (
-        "import signal, runpy;"
-        "signal.signal(signal.SIGINT, signal.default_int_handler);"
-        f"runpy.run_module({module!r}, run_name='__main__')"
-    )
-    return [sys.executable, "-c", code]
 
 
 def spark_submit() -> list[str]:
@@ -79,18 +70,9 @@ class Running:
     def text(self) -> str:
         return self.printed.read_text(errors="replace")
 
-    def marked(self) -> list[psutil.Process]:
-        """Every process that has the mark in its environment, dead ones aside."""
-        found = []
-        for each in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if each.environ().get("MARK") == self.mark and each.status() != psutil.STATUS_ZOMBIE:
-                    found.append(each)
-        return found
-
     def runs(self, what: str) -> bool:
         """Has one of them this in its command line?"""
-        for each in self.marked():
+        for each in marked(self.mark):
             with contextlib.suppress(psutil.Error):
                 if what in " ".join(each.cmdline()):
                     return True
@@ -279,10 +261,10 @@ def hit(world: World, command: str, number: signal.Signals, phase: Phase, storag
             with contextlib.suppress(Exception):
                 wait_until(
                     "the others to end",
-                    lambda running=running: not running.marked(),  # type: ignore[misc]
+                    lambda running=running: not marked(running.mark),  # type: ignore[misc]
                     timeout_s=rest_within_s,
                 )
-            left = [f"{each.pid} {' '.join(each.cmdline())[:150]}" for each in running.marked()]
+            left = [f"{each.pid} {' '.join(each.cmdline())[:150]}" for each in marked(running.mark)]
             assert left == [], f"{len(left)} processes are left\n{running.text}"
             if number is not signal.SIGINT:
                 assert neighbour.poll() is None, "a process of another program was ended"
@@ -290,7 +272,7 @@ def hit(world: World, command: str, number: signal.Signals, phase: Phase, storag
             for started in (neighbour, running.process):
                 started.kill()
                 started.wait()
-            for each in running.marked():
+            for each in marked(running.mark):
                 each.kill()
         if in_time and not (phase.over(running) and number is not signal.SIGKILL):
             return running

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import subprocess
@@ -12,7 +11,6 @@ import threading
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from snapkafka.runtime import child as children
@@ -20,6 +18,7 @@ from snapkafka.runtime import exit_status
 from snapkafka.runtime.child import Child, run_child
 from snapkafka.runtime.signals import CODES, Interrupted
 from snapkafka.testing import wait_until
+from tests.marked import marked
 
 pytestmark = pytest.mark.nightly
 
@@ -36,16 +35,6 @@ IGNORES = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAI
 
 def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
-
-
-def marked(mark: Path) -> list[int]:
-    """Every process that has the mark in its environment, and is not dead."""
-    found = []
-    for each in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if each.environ().get("MARK") == str(mark) and each.status() != psutil.STATUS_ZOMBIE:
-                found.append(each.pid)
-    return found
 
 
 async def test_what_a_child_has_left_is_ended_and_nobody_waits_for_its_pipe(
@@ -136,8 +125,8 @@ def test_a_child_whose_owner_was_killed_ends_with_its_group_and_its_folder(
         assert not folder.exists()
         assert (tmp_path / "left").exists() == (grace_s > 0)
     finally:
-        for pid in marked(tmp_path):
-            os.kill(pid, signal.SIGKILL)
+        for left in marked(tmp_path):
+            left.kill()
         owner.stdin.close()
         owner.stdout.close()
 
