@@ -242,19 +242,8 @@ def test_a_process_in_go_and_faust_workers_are_in_one_snapshot_and_the_money_is_
     names = [f"s{number}" for number in range(3)]
     with coins(kafka, namespace, tmp_path) as (system, observer, app, (address, _)):
         log = tmp_path / "go-till.log"
-        command = [
-            program,
-            "-address",
-            address,
-            "-node",
-            "go-till",
-            "-topic",
-            f"{app}-in",
-            "-input",
-            f"{app}-change",
-            "-cash",
-            str(CASH),
-        ]
+        options = f"-address {address} -node go-till -topic {app}-in -input {app}-change -cash {CASH}"
+        command = [program, *options.split()]
         with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as running:
             try:
                 wait_until(
@@ -295,17 +284,10 @@ def build_go(folder: Path) -> str:
         assert done.returncode == 0, done.stderr[-3000:]
 
     go("install", "google.golang.org/protobuf/cmd/protoc-gen-go")
-    status = protoc.main(
-        [
-            "protoc",
-            f"--plugin=protoc-gen-go={folder / 'bin' / 'protoc-gen-go'}",
-            f"-I{ROOT / 'schemas'}",
-            f"-I{files('grpc_tools') / '_proto'}",
-            f"--go_out={folder / 'snapshotpb'}",
-            "--go_opt=paths=source_relative",
-            "snapshot.proto",
-        ]
-    )
+    plugin = f"--plugin=protoc-gen-go={folder / 'bin' / 'protoc-gen-go'}"
+    include = [f"-I{ROOT / 'schemas'}", f"-I{files('grpc_tools') / '_proto'}"]
+    output = [f"--go_out={folder / 'snapshotpb'}", "--go_opt=paths=source_relative", "snapshot.proto"]
+    status = protoc.main(["protoc", plugin, *include, *output])
     assert status == 0
     go("build", "-o", "bin/till", ".")
     return str(folder / "bin" / "till")

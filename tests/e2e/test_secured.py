@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from snapkafka.errors import AuthenticationError, CertificateError, MechanismError
 from snapkafka.testing import RunningSystem, create_topics
 from tests.kafka.secured import secured_broker
 from tests.observing import observing
@@ -57,12 +56,3 @@ def test_from_worker_to_spark(door: str, tmp_path: Path) -> None:
         finally:
             system.stop()
             shutil.rmtree(system.folder, ignore_errors=True)
-
-        wrong = {
-            CertificateError: {"SNAPKAFKA_KAFKA_SSL_CA_LOCATION": str(tmp_path / "none.pem")},
-            MechanismError: {"SNAPKAFKA_KAFKA_SASL_MECHANISM": "SCRAM-SHA-256"},
-            AuthenticationError: {"SNAPKAFKA_KAFKA_SASL_PASSWORD": "wrong"},
-        }
-        for kind, change in wrong.items() if door == "sasl" else ():
-            status, reported = command({**environ, **change}, "list")
-            assert (status, reported["error"]["code"]) == (kind.exit_status, kind.code), reported
