@@ -24,7 +24,7 @@ from snapkafka.kafka.cluster.group_hold import HOLDER, GroupHold, GroupTakenErro
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.bulk import KafkaBulk, KafkaRecord
+from snapkafka.kafka.records.bulk import KafkaBulk, KafkaRecord, batch_bytes
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import fork_problem, of_fork
 from snapkafka.protocol.records import TopicPartition
@@ -90,10 +90,12 @@ async def _plan(target: Target) -> tuple[Plan, Begins]:
         largest={topic: size for topic, (_, size) in tables.state.items()},
     )
     described = await admin.describe_topics(list(topics_of(manifest)))
-    there = [] if target.fork else sorted(described)
+    holding = {name: await target.settings(name) for name in ([] if target.fork else sorted(described))}
+    defaults = {} if target.in_place else await target.settings()
     if not target.in_place:
-        target.new = new_topics(manifest, contents, await target.settings(), target.named)
+        target.new = new_topics(manifest, contents, defaults, target.named)
     made = {it.of: it.settings for it in target.new}
+    target.bulk.batch_bytes = batch_bytes([defaults, *holding.values(), *made.values()])
     wanted = [TopicPartition(name, at) for name, count in topics_of(manifest).items() for at in range(count)]
     facts = Facts(
         target=target,
@@ -102,10 +104,7 @@ async def _plan(target: Target) -> tuple[Plan, Begins]:
         topics=described,
         ends=await admin.log_ends(wanted),
         under_prefix=await _under_prefix(target) if target.fork else [],
-        changes={
-            name: contents.changes(name, await target.settings(name), recorded=made.get(name))
-            for name in there
-        },
+        changes={name: contents.changes(name, of, recorded=made.get(name)) for name, of in holding.items()},
         appending=appending,
         resumes=resumes,
         replaces=replaces,
@@ -128,8 +127,8 @@ async def _plan(target: Target) -> tuple[Plan, Begins]:
         moves=moves,
         messages=messages,
         state=sum(rows for topic, (rows, _) in tables.state.items() if topic in changelogs),
-        topics=tuple(it for it in target.new if it.of not in there),
-        existing=tuple(there) if target.elsewhere else (),
+        topics=tuple(it for it in target.new if it.of not in holding),
+        existing=tuple(holding) if target.elsewhere else (),
         stored=0 if target.in_place else sum(map(len, begins.stored.values())) - messages,
         irrevocable=await _irrevocable(target) if target.in_place else (),
         absent=tuple(absent_inputs(manifest, tables, target.takes_external)) if target.elsewhere else (),

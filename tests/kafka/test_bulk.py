@@ -112,6 +112,7 @@ def test_many_records_go_into_a_topic_that_takes_small_batches_and_into_others_b
     ]
     sent.append(KafkaRecord(small, 0, -1, b"largest", b"v" * 49_900, (), NOW_MS))
     bulk = KafkaBulk(Connection(bootstrap=kafka.bootstrap))
+    bulk.batch_bytes = 49_500
     offsets = bulk.append(sent)
     assert {tp.topic: sorted(of) for tp, of in offsets.items()} == {
         small: list(range(501)),

@@ -96,6 +96,7 @@ class FakeLog:
     appended: Callable[[KafkaRecord], None] = lambda record: None
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     removed: Collection[tuple[TopicPartition, int]] = ()  # by compaction
+    batch_bytes: int = 0
 
     def put(
         self, tp: TopicPartition, key: bytes | None, value: bytes | None, *, by: int = -1, epoch: int = 0

@@ -116,11 +116,7 @@ class KafkaTopicAdmin:
             replicas = min(REPLICAS_MAX, await self.brokers())
         wanted = NewTopic(topic, partitions, replicas, topic_configs=dict(settings or {}))
         with translated(self.connection, f"create topic {topic}"):
-            asked = asyncio.ensure_future(admin.create_topics([wanted], validate_only=validate_only))
-            try:
-                await asyncio.wait([asked])
-            finally:  # a request cannot be taken back: who is cancelled, and cleans up, has to find the topic
-                response = await asked
+            response = await admin.create_topics([wanted], validate_only=validate_only)
             ((_, code, *why),) = response.topic_errors
             there = code == errors.TopicAlreadyExistsError.errno
             if not there:

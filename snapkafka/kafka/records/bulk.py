@@ -143,12 +143,21 @@ PRODUCER: Final[dict[str, Any]] = {
     "queue.buffering.max.messages": QUEUED_MAX,
     "message.max.bytes": RECORD_BYTES_MAX,
     "message.timeout.ms": int(SENT_WITHIN_S * 1_000),
-    # The broker refuses a batch above the topic's `max.message.bytes`, however small its records are.
-    "batch.size": 32 * 1024,
     # A deleted changelog would come back with `cleanup.policy=delete`; a new topic may be unknown for a moment.
     "allow.auto.create.topics": False,
     "topic.metadata.propagation.max.ms": int(ASK_S * 1_000),
 }
+#: A batch is no larger, unless it is one record; and what librdkafka does not count of it, at most.
+BATCH_BYTES: Final = 1_000_000
+BATCH_OVERHEAD_BYTES: Final = 500
+
+
+def batch_bytes(topics: Iterable[Mapping[str, str]]) -> int:
+    """Find the batches that topics of these settings take: a broker refuses a larger one, however small its records."""
+    limits = (
+        int(it["max.message.bytes"]) - BATCH_OVERHEAD_BYTES for it in topics if "max.message.bytes" in it
+    )
+    return max(1, min([BATCH_BYTES, *limits]))
 
 
 class KafkaRecord(NamedTuple):
@@ -187,7 +196,7 @@ class KafkaBulk:
     def __init__(self, connection: Connection) -> None:
         require_extra("restore", "a restore")
         self.connection = connection
-        self.stop = threading.Event()
+        self.stop, self.batch_bytes = threading.Event(), BATCH_BYTES
         self._settings = client_settings(connection)
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
@@ -279,7 +288,7 @@ class KafkaBulk:
 
         failures: list[Any] = []
         offsets: defaultdict[tuple[str, int], array[int]] = defaultdict(lambda: array("q"))
-        producer = Producer(self._settings | PRODUCER)
+        producer = Producer(self._settings | PRODUCER | {"batch.size": self.batch_bytes})
 
         def report(error: Any, message: Any) -> None:
             if error is not None:

@@ -249,6 +249,20 @@ def test_a_changelog_is_compacted_and_that_of_sets_keeps_every_record(policy: st
     assert changes(SETS.topic, {"cleanup.policy": "compact", "retention.bytes": "1000"}) == kept
 
 
+async def test_batches_are_no_larger_than_any_topic_takes(world: World, fork: Fork) -> None:
+    """A broker refuses a larger one, however small its records are."""
+    topics = world.manifest.topics
+    for limit, batch in (("1048588", 1_000_000), ("50000", 49_500)):
+        world.admin.settings["in"]["max.message.bytes"] = limit
+        world.change(
+            topics=tuple(dataclasses.replace(it, settings={"max.message.bytes": limit}) for it in topics)
+        )
+        for system in (world, fork):
+            world.log.batch_bytes = 0
+            await system.plan()
+            assert world.log.batch_bytes == batch
+
+
 @pytest.mark.parametrize("authorized", [True, False])
 async def test_what_the_defaults_of_the_new_brokers_would_delete_is_kept(
     new: New, monkeypatch: pytest.MonkeyPatch, authorized: bool
