@@ -19,7 +19,7 @@ import sys
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +31,7 @@ from snapkafka.kafka import Connection
 from snapkafka.testing import EmbeddedKafka, create_topics, wait_until
 from tests.e2e.cycles import END_S, Cycle, outputs_kept
 from tests.e2e.cycling_names import PARTITIONS, TABLES
+from tests.e2e.recovering import Operator
 from tests.observing import Observer, observing
 
 pytestmark = pytest.mark.nightly
@@ -54,8 +55,6 @@ LAST: Final = 50
 #: What the command prints before each step, but for the last one: a kill at "done" may come when it is.
 EARLY: Final = ("topics", "author", "quiet")
 LATE: Final = ("channels", "state", "read back", "compare", "groups")
-#: A run of the command on a busy machine: sessions of killed workers (10 s) and open transactions (60 s) included.
-RESTORE_S: Final = 180.0
 
 
 class Campaign:
@@ -168,13 +167,7 @@ class Campaign:
             if self.observer.state.restores.open is not None and not waiting and self.rng.random() < 0.5:
                 self.start_waiting()
                 waiting = True
-        command = self.command(name, "--json")
-        try:
-            out, err = command.communicate(timeout=RESTORE_S)
-        finally:
-            command.kill()
-        assert command.returncode == 0, f"{name}: status {command.returncode}: {err or out}"
-        done = json.loads(out)["done"]
+        done = json.loads(self.command(name, "--json").finish())["done"]
         self.done["messages"] += done["messages"]
         self.done["resumed"] += bool(done["plan"]["resumes"])
         self.done["restores"] += 1
@@ -208,49 +201,28 @@ class Campaign:
         self.run_on(5, 20)
         self.cycle.kill()
 
-    def command(self, name: str, *options: str) -> subprocess.Popen[str]:
-        where = ("--bootstrap", self.connection.bootstrap, "--namespace", self.observer.namespace)
-        return subprocess.Popen(
-            [sys.executable, "-m", "snapkafka", "restore", name, "--yes", "--wait", "90", *where, *options],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-            text=True,
-        )
+    def command(self, name: str, *options: str) -> Operator:
+        return Operator(self.connection.bootstrap, self.observer.namespace, name, *options)
 
     def killed(self, name: str, phase: str) -> bool:
         """Run the command and kill it when it prints this phase, or a moment later; False: it ended before."""
         command = self.command(name)
-        assert command.stderr is not None
-        try:
-            for line in command.stderr:
-                if line.strip() == f"restore: {phase}":
-                    try:
-                        command.wait(self.rng.choice((0.001, 0.01, 0.05)))
-                    except subprocess.TimeoutExpired:
-                        break
-        finally:
-            command.kill()
-        command.communicate(timeout=10)
-        return command.returncode < 0
+        if command.comes_to(phase):
+            with suppress(subprocess.TimeoutExpired):
+                command.process.wait(self.rng.choice((0.001, 0.01, 0.05)))
+        return command.end() < 0
 
     def without_broker(self, name: str, phase: str) -> None:
         """Run the command and kill the broker when it prints this phase; it fails by name, or gets through."""
         command = self.command(name)
-        assert command.stderr is not None
-        try:
-            for line in command.stderr:
-                if line.strip() == f"restore: {phase}":
-                    self.broker.kill()
-                    self.broker.start()
-                    self.done["broker killed"] += 1
-                    break
-            _, err = command.communicate(timeout=RESTORE_S)
-        finally:
-            command.kill()
+        if command.comes_to(phase):
+            self.broker.kill()
+            self.broker.start()
+            self.done["broker killed"] += 1
+        status, _, err = command.ends()
         assert "Traceback" not in err, err
-        assert command.returncode == 0 or "error:" in err, f"status {command.returncode}: {err}"
-        self.done["got through"] += command.returncode == 0
+        assert status == 0 or "error:" in err, f"status {status}: {err}"
+        self.done["got through"] += status == 0
         wait_until("the broker to lead every partition", self.answers, timeout_s=END_S)
 
     def answers(self) -> bool:

@@ -11,62 +11,51 @@ from typing import Any, Final
 from snapkafka import ops
 from snapkafka.kafka import Connection
 
-#: A run that meets the groups of another one waits until their sessions are over.
+#: On a busy machine, sessions of killed workers and runs (30 s) and open transactions (60 s) included.
 ENDS_WITHIN_S: Final = 180.0
 
 
 class Operator:
-    """A command of snapkafka that acts, in a process of its own.
+    """A restore by the command, in a process of its own, which acts when the workers have left."""
 
-    Args:
-        verb: "restore" or "fork", which its lines begin with.
-    """
-
-    def __init__(self, bootstrap: str, namespace: str, verb: str, *arguments: str) -> None:
-        self._verb = verb
+    def __init__(self, bootstrap: str, namespace: str, name: str, *options: str) -> None:
         where = ("--bootstrap", bootstrap, "--namespace", namespace)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "snapkafka", verb, *arguments, "--yes", *where],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-            text=True,
-        )
+            [sys.executable, "-m", "snapkafka", "restore", name, "--yes", "--wait", "90", *where, *options],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+
+    def comes_to(self, phase: str) -> bool:
+        """Wait until it prints this phase; False: it has ended before."""
+        assert self.process.stderr is not None
+        return any(line.strip() == f"restore: {phase}" for line in self.process.stderr)
 
     def suspend_at(self, phase: str) -> None:
         """Stop it by a signal when it prints this phase."""
-        self.prints(phase)
+        assert self.comes_to(phase), f"it never came to {phase}: status {self.process.wait(10)}"
         self.process.send_signal(signal.SIGSTOP)
 
-    def prints(self, phase: str) -> None:
-        """Wait until it prints a line that begins so."""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            if line.startswith(f"{self._verb}: {phase}"):
-                return
-        raise AssertionError(f"it never came to {phase}: status {self.process.wait(10)}")
-
-    def resume(self) -> tuple[int, str]:
-        """Let it go on to its end: status and what it printed as errors."""
-        self.process.send_signal(signal.SIGCONT)
-        status, _, err = self.ended()
-        return status, err
+    def ends(self, *, resumed: bool = False) -> tuple[int, str, str]:
+        """Wait for its end: status, and what it printed as results and as errors."""
+        if resumed:
+            self.process.send_signal(signal.SIGCONT)
+        try:
+            out, err = self.process.communicate(timeout=ENDS_WITHIN_S)
+        finally:
+            self.process.kill()
+        return self.process.returncode, out, err
 
     def finish(self) -> str:
         """Wait until it has succeeded; what it printed."""
-        status, out, err = self.ended()
-        assert status == 0, err
+        status, out, err = self.ends()
+        assert status == 0, f"status {status}: {err or out}"
         return out
 
-    def ended(self) -> tuple[int, str, str]:
-        """Wait for its end: status, and what it printed as results and as errors."""
-        out, err = self.process.communicate(timeout=ENDS_WITHIN_S)
-        return self.process.returncode, out, err
-
-    def end(self) -> None:
-        """Kill it, if it still runs."""
+    def end(self) -> int:
+        """Kill it, if it still runs; its status."""
         self.process.kill()
         self.process.communicate(timeout=10)
+        return self.process.returncode
 
 
 def recovered(

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli import app
 from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.protocol import prefixed
 from snapkafka.testing import Broker, wait_until
@@ -28,10 +24,6 @@ from .cycles import AT_CUT, END_S, ITEMS, Cycle, assembled_cut, cycle_at_cut
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 FORK = "night"
-#: A key that is erased from a fork, and topics whose messages are masked.
-ERASED = "k3"
-MASKED = ("work", "ping")
-Rows = dict[str, list[tuple[int, bytes, Any, object]]]
 
 
 def fingerprint(bootstrap: str, prefix: str) -> object:
@@ -117,60 +109,6 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
         left = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
         assert not [name for name in left if name.startswith(("fork.", "_snapkafka.fork."))]
         assert fingerprint(kafka.bootstrap, cycle.prefix) == before
-
-
-def test_a_fork_with_masks_and_without_a_person_is_the_other_one_in_all_else(
-    kafka: Broker, tmp_path: Path
-) -> None:
-    with cycle_at_cut(kafka, tmp_path, 1991) as (cycle, connection, _):
-        namespace = cycle.observer.namespace
-        cycle.kill()
-        assembled_cut(connection, namespace)
-        whole, without = f"{namespace}-whole", f"{namespace}-masked"
-        recovered(connection, namespace, fork=whole, name="cut", with_inputs=True)
-        create_masked(kafka, cycle, without, tmp_path)
-        forks = asyncio.run(ops.list_forks(connection, namespace))
-        assert {it.fork: it.stage for it in forks} == dict.fromkeys((whole, without), "ready")
-        kept = without_who_was_erased(rows(kafka, cycle, whole))
-        assert rows(kafka, cycle, without) == kept
-
-
-def create_masked(kafka: Broker, cycle: Cycle, fork: str, folder: Path) -> None:
-    """Create a fork by the command, without a person, and with masks of two topics and a table."""
-    masks, erased = folder / "masks.toml", folder / "erased.toml"
-    of_topics = [f"[[mask]]\ntopic = '{cycle.prefix}{it}'\nfields = {{ n = '0' }}\n" for it in MASKED]
-    masks.write_text("".join(of_topics) + "[[mask]]\ntable = 'counts'\nvalue = '0'\n")
-    erased.write_text(f"keys = ['{ERASED}']\n")
-    arguments = ["fork", "create", fork, "--from", "cut", "--with-inputs", "--yes", "--json"]
-    arguments += ["--mask", str(masks), "--suppress", str(erased), "--bootstrap", kafka.bootstrap]
-    result = CliRunner().invoke(app, [*arguments, "--namespace", cycle.observer.namespace])
-    assert result.exit_code == 0, result.output
-    done = json.loads(result.stdout)["done"]
-    assert all(rule["items"] for rule in done["plan"]["rules"])
-
-
-def without_who_was_erased(found: Rows) -> Rows:
-    """What a masked fork holds of the records of another one."""
-    kept: Rows = {}
-    for topic, records in found.items():
-        kept[topic] = []
-        for partition, key, value, headers in records:
-            if ERASED in re.findall(r"k\d+", key.decode()):
-                continue
-            masked = value | {"n": 0} if topic in MASKED else 0 if topic == "left-counts-changelog" else value
-            kept[topic].append((partition, key, masked, headers))
-    assert sum(map(len, kept.values())) < sum(map(len, found.values())), (
-        "nobody was erased: this shows nothing"
-    )
-    return {topic: records for topic, records in kept.items() if records}
-
-
-def rows(kafka: Broker, cycle: Cycle, fork: str) -> Rows:
-    """Every record of a fork by its topic: partition, key, value and headers, in the order of the log."""
-    return {
-        topic: [(it.partition, it.key or b"", json.loads(it.value or b"null"), it.headers) for it in records]
-        for topic, records in read_topics(kafka.bootstrap, prefixed(fork, cycle.prefix)).items()
-    }
 
 
 def difference(connection: Connection, namespace: str, fork: ops.Recovered, storage: str) -> ops.Difference:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import structs
+
 from snapkafka import ops
 from snapkafka.assembly import JobResult
 from snapkafka.ops.drill import Phase
@@ -61,20 +63,6 @@ FORKING = planned(
     stored=17,
 )
 FORKED = done(FORKING, topics=("fork.staging.orders",), expires_ms=1_700_000_000_000)
-FORK = ops.Fork(
-    fork="staging",
-    namespace="fork.staging.shop",
-    source="shop",
-    stage="ready",
-    snapshot="friday",
-    epoch=18,
-    plan="abc",
-    apps=("fork.staging.accounts",),
-    topics=("fork.staging.orders",),
-    created_ms=1_600_000_000_000,
-    expires_ms=0,
-    who="ann@host",
-)
 DROPPING = ops.Dropping(
     fork="staging",
     namespace="fork.staging.shop",
@@ -83,21 +71,12 @@ DROPPING = ops.Dropping(
 )
 
 
-def checked(table: ops.CheckedTable, *misplaced: str) -> ops.CheckedRestore:
-    """Build a comparison of a restored system."""
-    return ops.CheckedRestore(
-        snapshot="friday", epoch=18, namespace="shop", apps=("accounts",),
-        equal=not (table.differing or misplaced), plan="abc", restored="thursday",
-        tables=(table,), misplaced=misplaced, seconds=0.1,
-    )  # fmt: skip
-
-
-EQUAL = checked(ops.CheckedTable(app="accounts", table="balances"))
-DIFFERENT = checked(
-    ops.CheckedTable(
-        app="accounts", table="balances", differing=2_000, keys=('key "[ann]" of partition 3 is missing',)
-    ),
-    "position of app accounts in orders[0] is 8, expected 7",
+EQUAL = ops.CheckedRestore(
+    snapshot="friday", epoch=18, namespace="shop", apps=("accounts",), equal=True, plan="abc", restored="thursday",
+    tables=(ops.CheckedTable(app="accounts", table="balances"),), misplaced=(), seconds=0.1,
+)  # fmt: skip
+DIFFERENT = structs.replace(
+    EQUAL, equal=False, misplaced=("position of app accounts in orders[0] is 8, expected 7",)
 )
 DRILL = ops.Drill(
     fork="drill-1",

@@ -147,16 +147,13 @@ PRODUCER: Final[dict[str, Any]] = {
     "allow.auto.create.topics": False,
     "topic.metadata.propagation.max.ms": int(ASK_S * 1_000),
 }
-#: A batch is no larger, unless it is one record; and what librdkafka does not count of it, at most.
+#: A batch is no larger, unless it is one record; of up to 500 bytes more librdkafka takes no account.
 BATCH_BYTES: Final = 1_000_000
-BATCH_OVERHEAD_BYTES: Final = 500
 
 
 def batch_bytes(topics: Iterable[Mapping[str, str]]) -> int:
     """Find the batches that topics of these settings take: a broker refuses a larger one, however small its records."""
-    limits = (
-        int(it["max.message.bytes"]) - BATCH_OVERHEAD_BYTES for it in topics if "max.message.bytes" in it
-    )
+    limits = [int(it["max.message.bytes"]) - 500 for it in topics if "max.message.bytes" in it]
     return max(1, min([BATCH_BYTES, *limits]))
 
 
@@ -178,8 +175,8 @@ class KafkaRecord(NamedTuple):
 
 def client_settings(connection: Connection) -> dict[str, Any]:
     """Translate a connection to librdkafka's settings."""
-    found = {"bootstrap.servers": ",".join(connection.hosts), "log_level": 0}
-    return found | connection.settings.for_librdkafka()
+    where = {"bootstrap.servers": ",".join(connection.hosts), "log_level": 0}
+    return where | connection.settings.for_librdkafka()
 
 
 class KafkaBulk:
@@ -272,10 +269,7 @@ class KafkaBulk:
                     raise _refused(f"delete group {group}", error) from failure
 
     def append(self, records: Iterable[Any]) -> dict[TopicPartition, Sequence[int]]:
-        """Append records in this order per partition; return when every one is acknowledged.
-
-        Args:
-            records: of any offset.
+        """Append records, of any offset, in this order per partition; return when every one is acknowledged.
 
         Returns: the offsets of each partition's records; sorted they are in the order of these, as one idempotent
         producer appends all.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from pathlib import Path
@@ -10,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
-import psutil
 import pytest
 from typer.testing import CliRunner
 
@@ -228,21 +226,3 @@ def test_a_log_is_verified_as_it_was_read_for_the_tables() -> None:
     earlier: Any = SimpleNamespace(id="before that was said", isolation="")
     assert isolation_of(earlier, "") == "read_committed"
     assert isolation_of(earlier, "read_uncommitted") == "read_uncommitted"
-
-
-async def test_who_is_cancelled_leaves_no_job_behind(job: Job, tmp_path: Path) -> None:
-    job.says("", lines=("begun",))
-    program = tmp_path / "job.py"
-    program.write_text(
-        f"{program.read_text()}\n".replace("result =", "import time; time.sleep(600)\nresult =")
-    )
-    begun, before = asyncio.Event(), psutil.Process().children(recursive=True)
-    work = asyncio.ensure_future(ops.assemble(HERE, MINE, notify=lambda line: begun.set()))
-    await asyncio.wait_for(begun.wait(), 60)
-    children = set(psutil.Process().children(recursive=True)).difference(before)
-    assert children
-    work.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await work
-    _, alive = psutil.wait_procs(children, timeout=10)  # what was killed is reaped by somebody else
-    assert not alive

@@ -1,4 +1,4 @@
-"""`snapkafka diff`: what changed from one assembled snapshot to another, with nothing but their files."""
+"""`diff`: what changed from one assembled snapshot to another; `trace`: causes followed from header to header."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.ops.diffing import TableChange
+from snapkafka.ports import Topic
+from snapkafka.protocol import TopicPartition
+from snapkafka.wire import headers
+from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import Row, in_channel, in_state, read_up_to, write_snapshot
 from tests.worlds.stores import LocalStore
 
@@ -31,10 +35,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> str:
         "monday",
         10,
         state=[
-            in_state("same", "1"),
-            in_state("changed", "2"),
-            in_state("gone", "3"),
-            in_state("moved", "4", partition=0),
+            *(in_state(*of) for of in (("same", "1"), ("changed", "2"), ("gone", "3"), ("moved", "4"))),
             in_state("only", "5", table="dropped"),
             BYTES,
         ],
@@ -49,20 +50,14 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> str:
         "tuesday",
         20,
         state=[
-            in_state("same", "1"),
-            in_state("changed", "two"),
-            in_state("new", "3"),
+            *(in_state(*of) for of in (("same", "1"), ("changed", "two"), ("new", "3"))),
             in_state("moved", "4", partition=1),
             in_state("same", "1", app="shop"),
-            in_window("w1", 60.0),
-            in_window("w2", 120.0),
-            BYTES | {"value_raw": b"\x01"},
+            *(in_window("w1", 60.0), in_window("w2", 120.0), BYTES | {"value_raw": b"\x01"}),
         ],
         channels=[in_channel("credits", 4, 44, sender=9), in_channel("late", 0, 0)],
         cuts=[
-            read_up_to("orders", 0, 130),
-            read_up_to("orders", 1, 50),
-            read_up_to("late", 0, 8),
+            *(read_up_to(*of) for of in (("orders", 0, 130), ("orders", 1, 50), ("late", 0, 8))),
             read_up_to("anew", 0, 3, topic_id="cd"),
         ],
     )
@@ -187,3 +182,69 @@ async def test_a_fork_is_compared_by_its_names_in_production(tmp_path: Path) -> 
     )
     assert [(it.topic, it.messages_after) for it in found.channels] == [("credits", 1)]
     assert found.progress == ()
+
+
+LEDGER = headers.ledger_id(bytes(16))
+RAW, ORDERS, BILLS = (TopicPartition(name, 0) for name in ("raw", "orders", "bills"))
+
+
+Place = tuple[TopicPartition, int]
+
+
+def put(cluster: FakeCluster, tp: TopicPartition, offset: int, worker: Worker, cause: Place | None) -> None:
+    """A record of a worker."""
+    check = headers.tp_check(*tp)
+    if cause is None:
+        stamp = headers.stamp(LEDGER, check, 0, worker.process, offset)
+    else:
+        place = headers.topic_check(cause[0].topic), cause[0].partition, cause[1]
+        stamp = headers.stamp_with_cause(LEDGER, check, 0, worker.process, offset, *place)
+    cluster.the_admin.headers_at[tp, offset] = [(headers.HEADER, stamp)]
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    """raw 7 (external) -> orders 3 -> bills 5."""
+    found = FakeCluster()
+    shop, bank = Worker(found.the_ledger, "shop", "raw"), Worker(found.the_ledger, "bank", "orders")
+    admin = found.the_admin
+    admin.topics = {tp.topic: Topic(1) for tp in (RAW, ORDERS, BILLS)}
+    admin.topics[found.the_ledger.topic] = Topic(1)
+    admin.ends = dict.fromkeys((RAW, ORDERS, BILLS), 10)
+    admin.headers_at[RAW, 7] = []
+    put(found, ORDERS, 3, shop, (RAW, 7))
+    put(found, BILLS, 5, bank, (ORDERS, 3))
+    return found
+
+
+async def test_causes_are_followed_to_an_external_record(cluster: FakeCluster) -> None:
+    found = await ops.trace(cluster, "ns", "bills", 0, 5)
+    assert [(step.topic, step.offset, step.app) for step in found.steps] == [
+        ("bills", 5, "bank"),
+        ("orders", 3, "shop"),
+        ("raw", 7, ""),
+    ]
+    assert found.end == "the last record is external: no service with snapkafka sent it"
+
+
+async def test_it_reports_why_it_ends(cluster: FakeCluster) -> None:
+    async def end(offset: int, **options: int) -> str:
+        return (await ops.trace(cluster, "ns", "bills", 0, offset, **options)).end
+
+    assert await end(5, most=1) == "more causes follow than the 1 that were asked for"
+    cluster.the_admin.starts[RAW] = 8
+    assert await end(5) == (
+        "the record of its cause cannot be read: offset 7 of raw[0] was deleted: the log begins at 8"
+    )
+    nowhere = (TopicPartition("named by nobody", 0), 1)
+    put(cluster, BILLS, 3, Worker(cluster.the_ledger, "relay", "x"), nowhere)
+    assert (await end(3)).startswith("the topic of its cause is unknown")
+    assert await end(12) == "bills[0] ends at 10: there is no offset 12"
+    assert (await end(6)).startswith("there is no record at offset 6 of bills[0]")
+    put(cluster, BILLS, 1, Worker(cluster.the_ledger, "timer", "x"), None)
+    assert (await end(1)).startswith("the last record was sent outside any event")
+    put(cluster, BILLS, 2, Worker(cluster.the_ledger, "loop", "x"), (BILLS, 2))
+    assert len((await ops.trace(cluster, "ns", "bills", 0, 2)).steps) == ops.STEPS_MAX
+    for topic, partition, offset in (("no-such", 0, 1), ("bills", 1, 1), ("bills", -1, 1), ("bills", 0, -1)):
+        with pytest.raises(BadInputError):
+            await ops.trace(cluster, "ns", topic, partition, offset)

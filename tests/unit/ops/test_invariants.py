@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,7 +18,7 @@ from snapkafka.ops import Holding
 from snapkafka.ops.invariants import WATCHED_IN, prove_violations, violations_in
 from snapkafka.ops.pruning import snapshots_in_use
 from snapkafka.ports import Topic
-from snapkafka.protocol import SENT_BARE, Abort, CheckResult, TopicPartition, Trigger, Verdict
+from snapkafka.protocol import SENT_BARE, Abort, CheckResult, Trigger, Verdict
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import served
@@ -27,18 +27,14 @@ from tests.worlds.service_world import served
 Judged = tuple[str, int | None]
 
 
-ORDERS = TopicPartition("orders", 0)
-
-
 class Ledger:
     """A ledger with snapshots `s0`, `s1` ... that have evaluated invariant `money`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *rounds: Judged) -> None:
         self.cluster, self.folder, self.count = FakeCluster(), folder, 0
-        self.worker = Worker(self.cluster.the_ledger, "bank", "orders")
-        admin = self.cluster.the_admin
-        admin.topics = {"orders": Topic(1), self.cluster.the_ledger.topic: Topic(1)}
-        admin.ends, admin.starts = {ORDERS: 9}, {ORDERS: 1}
+        Worker(self.cluster.the_ledger, "bank", "orders")
+        for of in rounds:
+            self.take(*of)
 
     def take(self, v1: str, found: int | None, name: str = "money", *, contaminated: str = "") -> None:
         """Take a snapshot and judge it, as the job does."""
@@ -63,17 +59,8 @@ class Ledger:
             CheckResult(name="V1", status=v1),
             CheckResult(name=entry.name, status=status, found=found or 0),
         )
-        ledger.put(
-            Verdict(n=7_000 + number, epoch=epoch, verdict=verdict, checks=checks, manifest=str(place))
-        )
-
-
-def judged(folder: Path, rounds: Sequence[Judged]) -> FakeCluster:
-    """Return a cluster with a snapshot of each of these verdicts."""
-    ledger = Ledger(folder)
-    for v1, found in rounds:
-        ledger.take(v1, found)
-    return ledger.cluster
+        of: Any = {"verdict": verdict, "checks": checks, "manifest": str(place)}
+        ledger.put(Verdict(n=7_000 + number, epoch=epoch, **of))
 
 
 H, V, U = Holding.HOLDS, Holding.VIOLATED, Holding.UNPROVEN
@@ -103,7 +90,7 @@ async def test_where_it_holds_and_where_it_broke_first(
     last_ok: str | None,
     broke: str | None,
 ) -> None:
-    cluster = judged(tmp_path, rounds)
+    cluster = Ledger(tmp_path, *rounds).cluster
     (found,) = await ops.invariants(cluster, "ns", "money")
     assert found.name == "money"
     assert [item.holding for item in reversed(found.evaluations)] == holding
@@ -122,9 +109,7 @@ async def test_what_is_not_evaluated_any_more_does_not_hold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever it was before: in the list, metrics, and the service."""
-    ledger = Ledger(tmp_path)
-    for found in (0, None, None):
-        ledger.take("passed", found)
+    ledger = Ledger(tmp_path, OK, ("passed", None), ("passed", None))
     (listed,) = await ops.invariants(ledger.cluster, "ns")
     assert listed.holding is Holding.UNPROVEN
     since = listed.not_evaluated_since
@@ -159,7 +144,8 @@ async def test_one_that_cannot_be_evaluated_leaves_the_others(tmp_path: Path) ->
 
 
 async def test_the_history_has_the_rows_of_the_first_violation_and_of_the_newest(tmp_path: Path) -> None:
-    cluster = judged(tmp_path, [("passed", 0), ("passed", 2), ("passed", 1), ("passed", 3)])
+    """As long as their files are there; it outlives them."""
+    cluster = Ledger(tmp_path, ("passed", 0), ("passed", 2), ("passed", 1), ("passed", 3)).cluster
     (found,) = await ops.invariants(cluster, "ns", "money")
     rows = {item.id: [json.loads(row.what) for row in item.rows] for item in found.evaluations}
     assert rows == {
@@ -170,11 +156,15 @@ async def test_the_history_has_the_rows_of_the_first_violation_and_of_the_newest
     }
     with pytest.raises(BadInputError, match="'stock'"):
         await ops.invariants(cluster, "ns", "stock")
+    (tmp_path / "s1.json").unlink()
+    (found,) = await ops.invariants(cluster, "ns", "money")
+    assert found.broke is not None and (found.broke.id, found.broke.rows) == ("s1", ())
+    assert f"{tmp_path}/s1.json" in found.broke.unreadable
+    assert found.last is not None and (len(found.last.rows), found.last.unreadable) == (3, "")
 
 
 async def test_rows_of_a_contaminated_snapshot_violate_nothing(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    ledger.take("passed", 0)
+    ledger = Ledger(tmp_path, OK)
     ledger.take("passed", 2, contaminated="a process forgot its colour")
     reading = await ops.read_ledger(ledger.cluster, "ns")
     assert [view.contaminated for view in reading.state.snapshots.values()] == [
@@ -187,25 +177,11 @@ async def test_rows_of_a_contaminated_snapshot_violate_nothing(tmp_path: Path) -
     assert found.last_ok is not None and found.last_ok.id == "s0"
 
 
-async def test_a_history_outlives_the_files_of_its_snapshots(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    for found in (0, 2, 3):
-        ledger.take("passed", found)
-    (tmp_path / "s1.json").unlink()
-    (history,) = await ops.invariants(ledger.cluster, "ns", "money")
-    assert history.broke is not None and history.broke.id == "s1"
-    assert history.broke.rows == ()
-    assert f"{tmp_path}/s1.json" in history.broke.unreadable
-    assert history.last is not None and (len(history.last.rows), history.last.unreadable) == (3, "")
-
-
 async def test_the_snapshot_in_which_an_invariant_broke_first_is_not_pruned_while_it_is_violated(
     tmp_path: Path,
 ) -> None:
-    ledger = Ledger(tmp_path)
+    ledger = Ledger(tmp_path, OK, ("passed", 2), ("passed", 3))
     ledger.cluster.the_admin.topics = {"_snapkafka.ns": Topic(1)}
-    for found in (0, 2, 3):
-        ledger.take("passed", found)
     assert (await snapshots_in_use(ledger.cluster, ["ns"])).why == {
         "s1": "invariant money is first violated in it"
     }
@@ -213,19 +189,8 @@ async def test_the_snapshot_in_which_an_invariant_broke_first_is_not_pruned_whil
     assert (await snapshots_in_use(ledger.cluster, ["ns"])).why == {}
 
 
-async def test_an_invariant_that_no_newer_snapshot_evaluates_is_no_longer_watched(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    ledger.take("passed", 2, name="old")
-    for _ in range(WATCHED_IN - 1):
-        ledger.take("passed", 0)
-    assert [it.name for it in await ops.invariants(ledger.cluster, "ns")] == ["money", "old"]
-    ledger.take("passed", 0)
-    assert [it.name for it in await ops.invariants(ledger.cluster, "ns")] == ["money"]
-    assert [it.name for it in await ops.invariants(ledger.cluster, "ns", "old")] == ["old"]
-
-
 def test_the_service_lists_them_and_has_the_rows_of_manifests_below_its_roots(tmp_path: Path) -> None:
-    cluster = judged(tmp_path, [("passed", 0), ("passed", 2), ("passed", 1)])
+    cluster = Ledger(tmp_path, ("passed", 0), ("passed", 2), ("passed", 1)).cluster
     for roots, rows in (((str(tmp_path),), [2, 1]), ((), [0, 0])):
         with served(cluster, roots) as client:
             (listed,) = client.get("/v1/invariants").json()["invariants"]
@@ -243,18 +208,23 @@ def test_the_service_lists_them_and_has_the_rows_of_manifests_below_its_roots(tm
 async def test_a_list_reads_back_to_where_each_holds_and_a_history_as_far_as_it_is_asked(
     tmp_path: Path,
 ) -> None:
+    """One that no newer snapshot evaluates is watched no longer."""
     ledger = Ledger(tmp_path)
+    ledger.take("passed", 2, name="old")
     ledger.take("passed", 0)
-    for _ in range(WATCHED_IN + 2):
+    for _ in range(WATCHED_IN - 2):
         ledger.take("passed", 3)
-    reading = await ops.read_ledger(ledger.cluster, "ns")
-    (violated,) = ops.invariants_in(reading)
-    assert violated.last_ok is not None and violated.last_ok.id == "s0"
-    assert violated.broke is not None and violated.broke.id == "s1"
+    assert [it.name for it in await ops.invariants(ledger.cluster, "ns")] == ["money", "old"]
+    for _ in range(4):
+        ledger.take("passed", 3)
+    assert [it.name for it in await ops.invariants(ledger.cluster, "ns", "old")] == ["old"]
+    (violated,) = ops.invariants_in(await ops.read_ledger(ledger.cluster, "ns"))
+    assert violated.last_ok is not None and violated.last_ok.id == "s1"
+    assert violated.broke is not None and violated.broke.id == "s2"
     ledger.take("passed", 0)
     ledger.take("passed", 0)
     reading = await ops.read_ledger(ledger.cluster, "ns")
     (holding,) = ops.invariants_in(reading)
-    assert [item.id for item in holding.evaluations] == [f"s{WATCHED_IN + 4}"]
+    assert [item.id for item in holding.evaluations] == [f"s{WATCHED_IN + 5}"]
     assert len(ops.history_in(reading, "money", most=2).evaluations) == 2
     assert len(ops.history_in(reading, "money").evaluations) == WATCHED_IN + 5

@@ -38,12 +38,10 @@ def put(
     epoch: int,
     *,
     days_old: float = 0,
-    verdict: str = "VERIFIED",
-    namespace: str = "shop",
     parent: str = "",
-    ledger: LedgerEntry = LEDGER,
     files: tuple[str, ...] = (),
     run: str = "",
+    **changes: Any,
 ) -> Manifest:
     """A snapshot with one table of one file of 100 bytes. `files`: others that its manifest names as well."""
     when = datetime.fromtimestamp(NOW_MS / 1_000 - days_old * 86_400, UTC).isoformat()
@@ -56,16 +54,19 @@ def put(
         example(),
         id=snapshot_id,
         epoch=epoch,
-        namespace=namespace,
-        verdict=verdict,
-        ledger=ledger,
         content=f"{epoch:064x}",
         times=Times(assembled_at=when),
         tables=(dataclasses.replace(example().tables[0], files=entries),),
         captured=dataclasses.replace(example().captured, id=snapshot_id, parent=parent),
         parents=(ParentEntry(id=parent, epoch=0, path="", digest=""),) if parent else (),
+        **{"verdict": "VERIFIED"} | changes,
     )
     return store.publish(manifest, manifests.file_stem(snapshot_id))
+
+
+def put_all(store: LocalStore, *names: str) -> None:
+    for epoch, name in enumerate(names, 1):
+        put(store, name, epoch)
 
 
 async def plan(store: LocalStore, last: int | None, namespace: str = "") -> ops.Pruning:
@@ -97,19 +98,15 @@ async def test_the_newest_good_one_stays_however_old(store: LocalStore) -> None:
     assert [(item.id, item.why) for item in found.kept] == [("good", "newest good snapshot")]
 
 
-async def test_each_namespace_counts_for_itself(store: LocalStore) -> None:
-    put(store, "a1", 1, namespace="a")
-    put(store, "a2", 2, namespace="a")
-    put(store, "b1", 1, namespace="b")
-    put(store, "b2", 2, namespace="b", verdict="INCONSISTENT")
+async def test_each_namespace_counts_for_itself_and_each_ledger_begins_with_low_epochs(
+    store: LocalStore,
+) -> None:
+    put(store, "a1", 900, days_old=9, namespace="a")
+    put(store, "a2", 3, days_old=2, namespace="a", ledger=LedgerEntry(topic=LEDGER.topic, topic_id="1" * 32))
+    put(store, "b1", 1, days_old=20, namespace="b")
+    put(store, "b2", 2, days_old=20, namespace="b", verdict="INCONSISTENT")
     assert await going(store, last=1) == ["a1"]
     assert [item.id for item in (await plan(store, last=0, namespace="b")).removed] == ["b2"]
-
-
-async def test_a_ledger_that_was_made_anew_begins_with_low_epochs(store: LocalStore) -> None:
-    put(store, "before", 900, days_old=9)
-    put(store, "after", 3, days_old=2, ledger=LedgerEntry(topic=LEDGER.topic, topic_id="1" * 32))
-    assert await going(store, last=1) == ["before"]
 
 
 async def test_what_to_keep_has_to_be_said_and_every_manifest_can_be_read(store: LocalStore) -> None:
@@ -202,8 +199,7 @@ async def test_what_an_open_restore_names_stays_and_what_it_builds_on(
 
 
 async def test_what_a_fork_was_created_from_stays_as_long_as_the_fork(store: LocalStore) -> None:
-    for epoch, name in enumerate(("old", "older", "new"), 1):
-        put(store, name, epoch)
+    put_all(store, "old", "older", "new")
     put(store, "other", 4, namespace="bank")
     put(store, "bank", 5, namespace="bank")
     cluster = Ledgers("shop", "bank", "fork.staging.shop", "fork.demo.bank", "fork.new.shop")
@@ -220,9 +216,9 @@ async def test_what_a_fork_was_created_from_stays_as_long_as_the_fork(store: Loc
 
 
 async def test_nothing_goes_of_a_namespace_whose_ledger_is_elsewhere(store: LocalStore) -> None:
-    for epoch, name in enumerate(("old", "new"), 1):
-        put(store, name, epoch)
-        put(store, f"bank-{name}", epoch, namespace="bank")
+    put_all(store, "old", "new")
+    put(store, "bank-old", 1, namespace="bank")
+    put(store, "bank-new", 2, namespace="bank")
     found = await stays(store, Ledgers("bank"))
     assert found["old"] == "the ledger of its namespace is not in this cluster"
     assert set(found) == {"old", "new", "bank-new"}
@@ -242,8 +238,7 @@ async def test_ledgers_are_read_only_where_something_would_go(store: LocalStore)
 async def test_a_restore_that_begins_between_question_and_answer_keeps_its_snapshot(
     store: LocalStore,
 ) -> None:
-    for epoch, name in enumerate(("older", "old", "new"), 1):
-        put(store, name, epoch)
+    put_all(store, "older", "old", "new")
     cluster, policy = Ledgers("shop"), ops.Policy(last=1)
     planned = await ops.plan_pruning(store.uri, policy, where=cluster)
     assert [item.id for item in planned.removed] == ["old", "older"]
@@ -338,8 +333,7 @@ async def test_leftovers_of_a_killed_assembly_go_after_a_day(store: LocalStore) 
 
 async def test_what_is_needed_by_now_stays(store: LocalStore) -> None:
     """Between the question and the answer one was assembled that builds on it, and one was made anew."""
-    for epoch, name in enumerate(("parent", "again", "old", "new"), 1):
-        put(store, name, epoch)
+    put_all(store, "parent", "again", "old", "new")
     planned = await plan(store, last=1)
     put(store, "child", 9, parent="parent")
     put(store, "again", 2, days_old=-1, files=("again/state/more",))

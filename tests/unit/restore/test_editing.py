@@ -1,16 +1,33 @@
-"""Erased keys and masks on the way from a snapshot: all is examined before anything is written, and nothing erased is
-written."""
+"""What is written of a snapshot: nothing erased, and all is examined before; and external records are read again, from
+the log or from the tables, or they are gone, and it is refused."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, ForkRefusedError, RestoreFailedError, RestoreRefusedError
+from snapkafka.manifest_entries import ExternalEntry
+from snapkafka.protocol import SenderEnd
 from snapkafka.restore import Mask, Suppression
 from tests.worlds.copies import Fork, New
-from tests.worlds.restore import IN, LOG, RAW, SETS, CrashError, System, World, crash_at, delete, with_inputs
+from tests.worlds.restore import (
+    EPOCH,
+    IN,
+    LOG,
+    RAW,
+    SENDER,
+    SETS,
+    CrashError,
+    System,
+    World,
+    crash_at,
+    delete,
+    with_inputs,
+)
 
 LONG = b"\0\0\0\0\0\0\0*"
 THEIRS = """list_contains(headers->>'$[*].key', 'from') AND value IN ('two, external', '4')"""
@@ -142,3 +159,162 @@ async def test_a_mask_that_fails_leaves_no_fork_that_runs(fork: Fork) -> None:
     with pytest.raises(BadInputError):
         await fork.restore(with_inputs=True, masks=(mask,), crash=send)
     assert fork.state.restores.open is not None, "its workers wait"
+
+
+STORED = (("in", 1, 7), ("raw", 2, 9))
+ALL_OF_RAW = [b"%d" % number for number in range(2, 9)]
+TAKEN_BY_C = [b"2", *(b"%d" % number for number in range(4, 9))]  # 3 had started
+
+
+# --- Stored, or in the log --------------------------------------------------------------------------------------------
+
+
+async def test_a_new_cluster_gets_the_external_records_that_were_stored(new: New) -> None:
+    with_inputs(new.old, *STORED)
+    plan = await new.plan()
+    assert (plan.messages, plan.stored, plan.state) == (2, 9, 3)
+    done = await new.restore()
+    assert (done.messages, done.inputs) == (2, 9)
+    assert new.taken("a") == [b"one", b"two, external", b"three", b"five, external"], "in their old order"
+    assert new.taken("b") == [b"three", b"five, external"]
+    assert new.taken("c", RAW) == TAKEN_BY_C
+    (two,) = [record for record in new.log.records[IN] if record.value == b"two, external"]
+    assert (two.headers[0], two.timestamp_ms) == (("from", b"outside"), 1_002)
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_in_place_only_deleted_ones_come_from_the_storage(world: World, deleted: bool) -> None:
+    with_inputs(world, *STORED)
+    if deleted:
+        delete(world, RAW, 5)
+    done = await world.restore()
+    world.holds_the_snapshot()
+    assert [it for it in world.taken("c", RAW) if it != b"3"] == TAKEN_BY_C, "each once"
+    assert (done.messages, done.inputs) == (2, 2 + 7 * deleted)
+    assert len(world.log.records[RAW]) == 9 + 7 * deleted
+
+
+@pytest.mark.parametrize("harm", ["nothing", "deleted", "no topic"])
+async def test_a_fork_with_inputs_has_them_from_each_position_to_now(fork: Fork, harm: str) -> None:
+    if harm != "nothing":
+        with_inputs(fork.production, *STORED)
+        delete(fork, RAW, 5)
+    if harm == "no topic":
+        del fork.admin.topics["raw"]
+    stored = {"nothing": 0, "deleted": 3, "no topic": 7}[harm]
+    assert (await fork.plan(with_inputs=True)).stored == stored
+    assert (await fork.plan()).stored == 0
+    done = await fork.restore(with_inputs=True)
+    assert (done.messages, done.inputs) == (2, 2 + 7)
+    assert fork.values(IN) == [b"one", b"two, external", b"three", b"five, external"], "nothing red"
+    assert fork.values(RAW) == ALL_OF_RAW
+    assert fork.taken("b") == [b"three", b"five, external"]
+    assert fork.taken("c", RAW) == TAKEN_BY_C
+
+
+# --- Gone -------------------------------------------------------------------------------------------------------------
+
+
+def codes(plan: Any) -> list[tuple[str, bool]]:
+    return [(item.code, item.forceable) for item in plan.refusals]
+
+
+@pytest.mark.parametrize("stored", [(), (("raw", 2, 4),), (("raw", 3, 9),)])
+async def test_what_is_neither_in_the_log_nor_stored_is_a_reason_to_refuse(
+    world: World, stored: tuple[tuple[str, int, int], ...]
+) -> None:
+    with_inputs(world, *stored)
+    delete(world, RAW, 5)
+    before = world.fingerprint()
+    assert codes(await world.plan()) == [("offsets-gone", False)]
+    with pytest.raises(RestoreRefusedError):
+        await world.restore(force=True)
+    assert world.fingerprint() == before
+
+
+def rewritten(world: World, senders: Sequence[int]) -> None:
+    """Let these processes (-1: somebody outside) have written `in`; the snapshot was taken after 0 to 3."""
+    world.log.records[IN].clear()
+    for offset, by in enumerate(senders):
+        world.log.put(IN, b"k", b"%d" % offset, by=by, epoch=EPOCH if offset > 3 else 0)
+    source, raw = world.manifest.captured.inputs
+    agents = tuple(dataclasses.replace(at, offset=3) for at in source.agents)
+    ends = [SenderEnd(process=SENDER, topic="in", partition=0, white_end=4, last_seq=3)] * (
+        SENDER in senders[:4]
+    )
+    world.change(
+        senders=(*world.manifest.captured.senders, *ends),
+        inputs=(dataclasses.replace(source, position=3, agents=agents), raw),
+    )
+
+
+#: A process of the snapshot, and somebody outside.
+A, OUT = SENDER, -1
+
+
+@pytest.mark.parametrize(
+    ("senders", "below", "expected"),
+    [
+        ((A, A, A, A, A, A), 4, []),  # what is gone is in flight
+        ((A, A, A, A, A, A), 5, [("offsets-gone", True)]),
+        ((A, A, A, A, OUT, A), 5, [("offsets-gone", True)]),
+        ((OUT, OUT, OUT, OUT, A, A, A), 6, [("offsets-gone", False)]),
+    ],
+)
+async def test_what_is_gone_and_not_in_flight_may_be_forced_where_apps_write(
+    world: World, senders: tuple[int, ...], below: int, expected: list[tuple[str, bool]]
+) -> None:
+    rewritten(world, senders)
+    delete(world, IN, below)
+    assert [it for it in codes(await world.plan()) if it[0] == "offsets-gone"] == expected
+
+
+async def test_readers_do_not_go_back_to_where_the_log_has_begun_since(world: World) -> None:
+    """Only external records are left, so nothing would be appended; the group would be set to a deleted offset."""
+    rewritten(world, (A, A, A, A, OUT, OUT))
+    world.change(external=(ExternalEntry(topic="in", mixed=True),))
+    delete(world, IN, 4)
+    await world.restore()
+    assert world.taken("a") == world.taken("b") == [b"three", b"4", b"5"]
+    assert world.positions[IN] >= 6
+
+
+async def test_what_lies_behind_a_hole_is_appended_again(world: World) -> None:
+    """Nothing was in the hole, as the stored range tells; to go back there would set the group to a deleted offset."""
+    source, raw = world.manifest.captured.inputs
+    agents = tuple(dataclasses.replace(it, offset=9, started_above=()) for it in raw.agents)
+    world.change(inputs=(source, dataclasses.replace(raw, position=9, agents=agents)))
+    for number in (9, 10, 11):
+        world.log.put(RAW, b"r", b"%d" % number)
+    with_inputs(world, ("raw", 9, 12))
+    delete(world, RAW, 11)
+    await world.restore()
+    assert world.taken("c", RAW) == [b"11"]
+
+
+async def test_a_forced_doubt_appends_what_is_left(world: World) -> None:
+    rewritten(world, (A, A, A, A, A, A, A, A))
+    delete(world, IN, 6)
+    await world.restore(force=True)
+    assert world.taken("a") == [b"three"]
+
+
+async def test_a_fork_with_inputs_misses_nothing_either(fork: Fork) -> None:
+    plan = await fork.plan(with_inputs=True)
+    with pytest.raises(RestoreFailedError):
+        await fork.do(plan, crash=lambda at: delete(fork, RAW, 5) if at == "channels" else None)
+    await fork.drop()
+    assert codes(await fork.plan(with_inputs=True)) == [("offsets-gone", False)]
+    with pytest.raises(ForkRefusedError):
+        await fork.restore(with_inputs=True)
+    assert codes(await fork.plan()) == []
+
+
+async def test_another_cluster_that_has_lost_what_came_in_is_refused(new: New) -> None:
+    with pytest.raises(CrashError):
+        await new.restore(crash=crash_at("author"))
+    for number in range(3):
+        new.log.put(RAW, b"r", b"%d" % number)
+    assert codes(await new.plan()) == []
+    delete(new, RAW, 2)
+    assert codes(await new.plan()) == [("offsets-gone", False)]

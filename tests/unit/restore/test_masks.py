@@ -241,36 +241,38 @@ def test_fields_that_some_rows_lack_are_masked_where_they_are(cut: Captured) -> 
     editing.raise_unmatched()
 
 
-def test_a_misspelt_field_is_refused_and_not_added(cut: Captured) -> None:
-    mask = Mask(table="t", fields={"name": "'*'", "nmae": "'*'"})
-    rows = [row(b'{"name":"Ann"}'), row(b'{"name":"Bob"}')]
-    editing = Editing(cut, None, (mask,))
-    editing.examine(rows)
-    with pytest.raises(BadInputError, match="nmae"):
-        editing.raise_unmatched()
-    assert [it.value for it in editing.edit(rows)] == [b'{"name":"*"}'] * 2
+NAME = Mask(table="t", fields={"name": "'*'"})
+ANNS = [row(b'{"name":"Ann"}'), row(b'{"name":"Bob"}')]
+#: Rows of another app's table of that name show nothing of this one's, which may have renamed the field; nor does an
+#: empty table.
+THEIRS = row_of(LOG._replace(topic="b-t-changelog"), b'"a"', b'{"name":"Ann"}')
+UNMATCHED: dict[str, tuple[tuple[Mask, ...], list[KafkaRecord], str]] = {
+    "all of it is there": ((NAME,), ANNS, ""),
+    "a misspelt field": ((Mask(table="t", fields={"name": "'*'", "nmae": "'*'"}),), ANNS, "nmae"),
+    "the table of the first app is empty": ((NAME,), [THEIRS], ""),
+    "it has renamed the field": ((NAME,), [THEIRS, row(b'{"full_name":"Ann"}')], "name"),
+    "an empty table": (
+        (Mask(table="t", value="'*'"), Mask(topic="in", value="'*'")),
+        [row(None), message(None)],
+        "t",
+    ),
+}
 
 
-def test_a_field_that_one_of_two_tables_has_renamed_is_named(cut: Captured) -> None:
-    """Both have that name; rows of the other app show nothing of this one's."""
+@pytest.mark.parametrize("case", UNMATCHED)
+def test_a_mask_that_hides_nothing_of_what_it_names_is_refused(cut: Captured, case: str) -> None:
+    masks, items, unmatched = UNMATCHED[case]
     other = dataclasses.replace(cut.changelogs[0], app="b", topic="b-t-changelog")
-    cut = dataclasses.replace(cut, changelogs=(*cut.changelogs, other))
-    theirs = row_of(LOG._replace(topic=other.topic), b'"a"', b'{"name":"Ann"}')
-    mask = Mask(table="t", fields={"name": "'*'"})
-    editing = Editing(cut, None, (mask,))
-    editing.examine([theirs])
-    editing.raise_unmatched()  # the table of the first app is empty
-    editing.examine([row(b'{"full_name":"Ann"}')])
-    with pytest.raises(BadInputError):
+    editing = Editing(dataclasses.replace(cut, changelogs=(*cut.changelogs, other)), None, masks)
+    for item in items:
+        editing.examine([item])
+    if not unmatched:
         editing.raise_unmatched()
-
-
-def test_a_mask_of_an_empty_table_is_refused(cut: Captured) -> None:
-    editing = Editing(cut, None, (Mask(table="t", value="'*'"), Mask(topic="in", value="'*'")))
-    editing.examine([row(None)])
-    editing.examine([message(None)])
-    with pytest.raises(BadInputError):
+        return
+    with pytest.raises(BadInputError, match=unmatched):
         editing.raise_unmatched()
+    if unmatched == "nmae":
+        assert [it.value for it in editing.edit(items)] == [b'{"name":"*"}'] * 2, "it is not added"
 
 
 def test_a_second_mask_of_a_table_leaves_the_first_in_force(cut: Captured) -> None:

@@ -15,7 +15,7 @@ from snapkafka.manifest_entries import ExternalEntry, TopicEntry
 from snapkafka.ports import Topic
 from snapkafka.protocol import Agent, Hello, InputTopic, Restore, Table
 from tests.unit.base.test_manifest import example
-from tests.worlds.copies import NEW_ID, Fork, New, after_a_loss
+from tests.worlds.copies import NEW_ID, Fork, New
 from tests.worlds.restore import AGENTS, HELLO, IN, LOG, RAW, System, World
 
 Harm = Callable[[Any], object]
@@ -119,25 +119,14 @@ CLUSTER: list[tuple[str, Harm]] = [
     ("plan-open", lambda new: in_ledger(new, OPEN)),
     ("same-cluster", lambda new: (in_ledger(new), new.old.change(ledger=OURS))),
     ("table-missing", lambda new: in_ledger(new, None, dataclasses.replace(HELLO, tables=HELLO.tables[:1]))),
-    (
-        "topic-settings",
-        lambda new: (
-            new.admin.topics.update({"in": Topic(1)}),
-            new.admin.settings.update(SMALL),
-        ),
-    ),
+    ("topic-settings", lambda new: (topic("in", Topic(1))(new), new.admin.settings.update(SMALL))),
 ]
-
-
 FORK: list[tuple[str, Harm]] = [
     ("verdict", lambda fork: fork.production.change(verdict="INCONSISTENT")),
     ("files", lambda fork: damaged(fork.production)),
     ("fork-exists", topic("fork.staging.mine", Topic(1))),
     ("fork-exists", lambda fork: fork.admin.commits.update({"fork.staging.mine": {IN: 1}})),
-    (
-        "name-too-long",
-        lambda fork: fork.production.change(topics=(LONG,)),
-    ),
+    ("name-too-long", lambda fork: fork.production.change(topics=(LONG,))),
     ("group-has-members", lambda fork: fork.admin.member_counts.extend([2] * 99)),
 ]
 
@@ -154,16 +143,12 @@ async def refused(system: System, code: str, harm: Harm, **options: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("kind", "code", "harm"),
-    [
-        *(("in-place", *it) for it in IN_PLACE),
-        *(("cluster", *it) for it in CLUSTER),
-        *(("fork", *it) for it in FORK),
-    ],
+    ("system", "code", "harm"),
+    [(kind, *it) for kind, of in (("in-place", IN_PLACE), ("cluster", CLUSTER), ("fork", FORK)) for it in of],
+    indirect=["system"],
 )
-async def test_each_reason(world: World, kind: str, code: str, harm: Harm) -> None:
-    found: System = {"in-place": lambda it: it, "cluster": after_a_loss, "fork": Fork}[kind](world)
-    await refused(found, code, harm)
+async def test_each_reason(system: System, code: str, harm: Harm) -> None:
+    await refused(system, code, harm)
 
 
 @pytest.mark.parametrize(
@@ -202,20 +187,13 @@ async def test_force_overrides_the_verdict_and_nothing_else(world: World) -> Non
     world.holds_the_snapshot()
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {
-            "agents": (*AGENTS, Agent(name="new", topics=("in",))),
-            "tables": (*HELLO.tables, Table(name="n", changelog="app-n-changelog", partitions=1)),
-        },
-        {"agents": ()},
-    ],
-    ids=["it has more", "it announced no agents"],
-)
-async def test_code_that_reads_all_of_it_is_no_reason(world: World, changes: dict[str, Any]) -> None:
-    code(**changes)(world)
-    assert (await world.plan()).refusals == ()
+async def test_code_that_reads_all_of_it_is_no_reason(world: World) -> None:
+    """It has more; or it announced no agents."""
+    agents = (*AGENTS, Agent(name="new", topics=("in",)))
+    tables = (*HELLO.tables, Table(name="n", changelog="app-n-changelog", partitions=1))
+    for changes in ({"agents": agents, "tables": tables}, {"agents": ()}):
+        code(**changes)(world)
+        assert (await world.plan()).refusals == ()
 
 
 async def test_waiting_for_the_groups_ends_when_their_last_member_leaves(world: World) -> None:
