@@ -245,10 +245,8 @@ def _about_group(
     elif count and any(view.hello.app == name and state.unretired(view) for view in state.processes.values()):
         yield find("app-runs-without", group=name, count=count)
     else:
-        for code, read in (
-            ("external-reader", inputs & topics),
-            ("external-output-reader", outputs & topics),
-        ):
+        reads = {"external-reader": inputs & topics, "external-output-reader": outputs & topics}
+        for code, read in reads.items():
             if read:
                 yield find(code, name, group=name, topics=", ".join(sorted(read)))
 

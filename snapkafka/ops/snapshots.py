@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -241,10 +241,11 @@ def _progress(work: Opened, view: SnapshotView, waited_ms: int) -> CaptureProgre
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switched:
-    """The state of a namespace. `changed`: whether this call changed it. `aborted`: snapshots that were in progress."""
+    """The state of a namespace. `changed`: whether this call changed it. `aborted`: snapshots that were in progress.
+    `paused`: None where an app was retired."""
 
     namespace: str
-    paused: bool
+    paused: bool | None
     retired: tuple[str, ...]
     changed: bool
     aborted: tuple[str, ...] = ()
@@ -283,7 +284,7 @@ async def retire(where: Connection | Cluster, namespace: str, app: str) -> Switc
         changed = app not in state.retired_apps()
         if changed:
             await _append(work, Retire(n=random.getrandbits(63), app=app))
-        return _switched(work, changed=changed)
+        return replace(_switched(work, changed=changed), paused=None)
 
 
 async def abort(where: Connection | Cluster, namespace: str, name: str, *, who: str = "") -> SnapshotInfo:

@@ -232,7 +232,7 @@ async def test_an_app_that_is_gone_for_good_is_waited_for_no_more(cluster: FakeC
     view = await ops.trigger(cluster, "ns", ttl_ms=100)
     assert view.status is not Status.CAPTURED, "the inputs of an app that does not run are waited for"
     found = await ops.retire(cluster, "ns", "tills")
-    assert (found.retired, found.changed) == (("tills",), True)
+    assert (found.retired, found.changed, found.paused) == (("tills",), True, None), "it speaks of no pause"
     assert not (await ops.retire(cluster, "ns", "tills")).changed
     assert (await ops.trigger(cluster, "ns", wait=True)).status is Status.CAPTURED
     with pytest.raises(BadInputError):
