@@ -14,25 +14,16 @@ import pytest
 MODULE = "tests.worlds.coverage"
 
 
-def look(app: str, *arguments: str) -> tuple[int, str, str]:
-    """The command as a process, as apps are imported once only."""
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process of its own, from the root of the project: apps are imported once only."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SNAPKAFKA")}
-    command = [sys.executable, "-m", "snapkafka", "doctor", "--offline", app, *arguments]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, env=environment, cwd=Path(__file__).parents[3]
-    )
+    root, words = Path(__file__).parents[3], [sys.executable, *command]
+    return subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment, cwd=root)
+
+
+def look(app: str, *arguments: str) -> tuple[int, str, str]:
+    done = run("-m", "snapkafka", "doctor", "--offline", app, *arguments)
     return done.returncode, done.stdout, done.stderr
-
-
-def run_code(code: str) -> subprocess.CompletedProcess[str]:
-    """In a process of its own, from the root of the project."""
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=Path(__file__).parents[3],
-    )
 
 
 def as_json(app: str) -> tuple[int, Any]:
@@ -109,7 +100,7 @@ def test_a_worker_reports_the_same_to_the_ledger() -> None:
         "print({t.topic: (t.key_codec, t.value_codec) for t in hello.inputs})\n"
         "print({t.name: (t.key_codec, t.value_codec) for t in hello.tables})\n"
     )
-    done = run_code(code)
+    done = run("-c", code)
     assert done.returncode == 0, done.stderr
     assert (
         "('windows', 60000, False, True), ('groups', 0, True, False), ('for_ever', 0, False, True)"
@@ -142,12 +133,11 @@ def test_a_worker_reports_the_same_to_the_ledger() -> None:
     ],
 )
 def test_an_app_that_takes_no_part(before: str, app: str, codes: list[str]) -> None:
-    """In a process of its own, for an app may be imported once only."""
     code = (
         f"import sys\n{before}\nfrom snapkafka.cli import main\n"
         f"sys.argv = ['snapkafka', 'doctor', '--offline', '{MODULE}:{app}', '--json']\nmain()\n"
     )
-    done = run_code(code)
+    done = run("-c", code)
     assert done.returncode == 30, done.stderr
     found = json.loads(done.stdout[done.stdout.index("{") :])["found"]
     assert [advice["code"] for advice in found] == codes
