@@ -61,6 +61,12 @@ def broker() -> Iterator[Broker]:
     found.close()
 
 
+@pytest.fixture
+def door() -> Iterator[Door]:
+    with tempfile.TemporaryDirectory() as short, Door(Path(short, "door"), FORK) as found:
+        yield found
+
+
 def python(folder: Path, text: str, *options: str) -> list[str]:
     script = folder / f"app{len(list(folder.glob('*.py')))}.py"
     script.write_text(text)
@@ -131,18 +137,19 @@ def test_each_mechanism_keeps_a_process_and_its_children_from_connecting(
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_locked_fork_connects_through_its_door_by_each_mechanism(
-    mechanism: str, tmp_path: Path, broker: Broker
+    mechanism: str, tmp_path: Path, broker: Broker, door: Door
 ) -> None:
-    with tempfile.TemporaryDirectory() as short, Door(Path(short, "door"), FORK) as door:
-        text = INSTALLED.format(port=broker.port)
-        done = subprocess.run(
-            [sys.executable, "-c", LOCKS, mechanism, "", *python(tmp_path, text)],
-            capture_output=True,
-            text=True,
-            env=os.environ | {"SNAPKAFKA_FORK": FORK, "SNAPKAFKA_FORK_DOOR": str(door.path)},
-        )
-        assert door.joined.is_set(), done
-        assert broker.connected == 1, done
+    command = [
+        sys.executable,
+        "-c",
+        LOCKS,
+        mechanism,
+        "",
+        *python(tmp_path, INSTALLED.format(port=broker.port)),
+    ]
+    env = os.environ | {"SNAPKAFKA_FORK": FORK, "SNAPKAFKA_FORK_DOOR": str(door.path)}
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert (door.joined.is_set(), broker.connected) == (True, 1), done
 
 
 def test_allowed_ports_are_open_and_others_are_not(tmp_path: Path, broker: Broker) -> None:
@@ -166,12 +173,6 @@ def test_where_no_mechanism_is_there_the_command_does_not_run(
 
 
 # -- the door -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def door() -> Iterator[Door]:
-    with tempfile.TemporaryDirectory() as short, Door(Path(short, "door"), FORK) as found:
-        yield found
 
 
 def test_a_knock_states_who_is_isolated(door: Door) -> None:

@@ -173,7 +173,7 @@ RECORDED: dict[str, str] = {}
 NOW = 100 * DAY_MS
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def now(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the clock stand still."""
     monkeypatch.setattr(topics, "wall_ms", lambda: NOW)
@@ -196,7 +196,6 @@ def changes(
     return contents.changes(topic, {**DEFAULTS, **holding}, recorded=recorded)
 
 
-@pytest.mark.usefixtures("now")
 @pytest.mark.parametrize(
     ("found", "settings", "expected"),
     [
@@ -224,7 +223,6 @@ def test_what_would_lose_or_refuse_messages_is_changed_and_nothing_else(
     assert changes("in", settings, found) == expected
 
 
-@pytest.mark.usefixtures("now")
 def test_a_compacted_input_stays_so_and_one_that_is_there_has_no_time_to_catch_up() -> None:
     old = carried(age_ms=30 * DAY_MS)
     compacted = {"cleanup.policy": "compact"}
@@ -236,7 +234,6 @@ def test_a_compacted_input_stays_so_and_one_that_is_there_has_no_time_to_catch_u
     assert changes(LOG.topic, both, recorded=None) == {}
 
 
-@pytest.mark.usefixtures("now")
 @pytest.mark.parametrize("policy", ["delete", "compact,delete", "delete,compact"])
 def test_a_changelog_is_compacted_and_that_of_sets_keeps_every_record(policy: str) -> None:
     """A windowed table of Faust has `compact,delete` with a retention of seconds; of a set compaction would keep one

@@ -21,10 +21,14 @@ class Suspended:
     def __init__(self, step: str) -> None:
         self.step, self.there, self.resumed = step, asyncio.Event(), asyncio.Event()
 
-    async def run(self, system: System) -> asyncio.Task[Any]:
-        task = asyncio.ensure_future(system.do(await system.plan(), crash=self))
+    async def sleeps(self, system: System) -> Suspended:
+        self.task = asyncio.ensure_future(system.do(await system.plan(), crash=self))
         await asyncio.wait_for(self.there.wait(), 30)
-        return task
+        return self
+
+    async def wakes(self) -> ops.Recovered:
+        self.resumed.set()
+        return await asyncio.wait_for(self.task, 30)
 
     def __call__(self, at: str) -> None:
         """Nothing is killed."""
@@ -55,8 +59,7 @@ async def test_a_suspended_run_changes_nothing_after_another_one_has_finished(
     system: System, step: str
 ) -> None:
     """Its sessions end, another run finishes, workers run and stop; then it wakes up."""
-    asleep = Suspended(step)
-    first = await asleep.run(system)
+    first = await Suspended(step).sleeps(system)
     expire(system.admin)
     if isinstance(system, Fork):
         await system.drop()
@@ -65,9 +68,8 @@ async def test_a_suspended_run_changes_nothing_after_another_one_has_finished(
     system.positions.update({tp: at + 30 for tp, at in system.positions.items()})
     system.log.put(IN, b"k", b"after", by=2**30)
     before = system.fingerprint()
-    asleep.resumed.set()
     with pytest.raises(SnapkafkaError) as ended:
-        await asyncio.wait_for(first, 30)
+        await first.wakes()
     assert isinstance(ended.value, OvertakenError) or isinstance(system, Fork)
     assert system.fingerprint() == before
 
@@ -79,26 +81,22 @@ async def test_a_second_run_beside_the_first_changes_nothing(
     """The first one holds the groups: the second waits for it, gives up, and the first finishes."""
     monkeypatch.setattr(planning, "LEFT_BEHIND_S", 0.1)
     monkeypatch.setattr(planning, "POLL_S", 0.02)
-    asleep = Suspended(step)
-    first = await asleep.run(system)
+    first = await Suspended(step).sleeps(system)
     before = system.fingerprint()
     with pytest.raises((RestoreRefusedError, ForkRefusedError)):
         await system.restore()
     assert system.fingerprint() == before
-    asleep.resumed.set()
-    await asyncio.wait_for(first, 30)
+    await first.wakes()
     system.holds_the_snapshot()
 
 
 @pytest.mark.parametrize("step", ["topics", "author", "quiet"])
 async def test_a_suspended_restore_that_was_aborted_changes_nothing(world: World, step: str) -> None:
-    asleep = Suspended(step)
-    first = await asleep.run(world)
+    first = await Suspended(step).sleeps(world)
     await ops.abort_restore(world.cluster, "shop", reason="a test")
     before = world.fingerprint()
-    asleep.resumed.set()
     with pytest.raises(OvertakenError):
-        await asyncio.wait_for(first, 30)
+        await first.wakes()
     assert world.fingerprint() == before
 
 
@@ -131,12 +129,9 @@ async def test_of_two_runs_without_a_lease_the_ledger_lets_the_later_one_finish(
         hold.admin.held[hold.group] = hold
 
     monkeypatch.setattr(FakeHold, "acquire", acquire)
-    asleep, later = Suspended("channels"), Suspended("state")
-    first, second = await asleep.run(world), await later.run(world)
+    first, second = await Suspended("channels").sleeps(world), await Suspended("state").sleeps(world)
     monkeypatch.setattr(FakeHold, "require", lambda hold: None)
-    asleep.resumed.set()
     with pytest.raises(OvertakenError):
-        await asyncio.wait_for(first, 30)
-    later.resumed.set()
-    await asyncio.wait_for(second, 30)
+        await first.wakes()
+    await second.wakes()
     world.holds_the_snapshot()
