@@ -332,7 +332,7 @@ class Sends:
         for run in reversed(stamped):
             assert run.last is not None
             if run.effect is None or run.effect.sent is self._machine.colours.sent:
-                self._machine.seqs_unused(run.tp, run.last - run.count + 1, run.last)
+                self._machine.colours.unused(run.tp, run.last - run.count + 1, run.last)
             run.last = None
         self.left_unstamped(stamped[0].tp, sum(run.count for run in stamped))
 
@@ -340,7 +340,7 @@ class Sends:
         """Return the key and the header of a marker that is appended now, and what is awaited of it."""
         machine = self._machine
         assert machine.process is not None
-        seq = machine.marker_stamped(partition.tp)
+        seq = machine.colours.stamp(partition.tp)
         header = wire.marker(
             self.host.ledger_id, partition.check, action.epoch, machine.process, seq, action.previous
         )

@@ -11,7 +11,7 @@ Read in this order:
 |---|---|
 | `records`, `offsets` | the content of the ledger |
 | `ledger_state`, `ledger_fold` | when a snapshot is captured |
-| `ledger_view`, `readers`, `restores`, `facts` | other answers of the ledger |
+| `ledger_view`, `snapshots`, `restores`, `facts` | other answers of the ledger |
 | `colours`, `tearing`, `held`, `sent` | the work of one process, by colour |
 | `assignment`, `cut`, `closing` | its inputs, its cut, the end of its cut |
 | `hot_path`, `membership`, `worker` | all of it as one machine: events in, actions out |

@@ -13,12 +13,14 @@ from .facts import OldTopic, Renewed
 from .records import (
     NOBODY,
     Agent,
+    ChannelRange,
     Heard,
     Position,
     Retention,
     Running,
     RunsWithout,
-    SeqRange,
+    SentEnd,
+    Skipped,
     Table,
     TornEvent,
     WhyUnread,
@@ -99,19 +101,11 @@ class InputCut:
 
 
 @value
-class SenderEnd:
-    """The end of one living sender's white records in one partition (changelogs too): see `records.SentEnd`."""
+class SenderEnd(SentEnd):
+    """The end of one living sender's white records in one partition (changelogs too)."""
 
     process: int
-    topic: str
-    partition: int
-    white_end: int
-    last_seq: int
-    marker: int = -1
-    unacknowledged: tuple[SeqRange, ...] = ()
     landed_end: int = 0
-    earlier_seq: int = -1
-    earlier_end: int = 0
 
 
 @value
@@ -138,15 +132,10 @@ class ChangelogCut:
 
 
 @value
-class Recorded:
-    """A channel as its receiver, an app of that name, recorded it: see `records.ChannelRange`."""
+class Recorded(ChannelRange):
+    """A channel as its receiver, an app of that name, recorded it."""
 
     app: str
-    sender: int
-    topic: str
-    partition: int
-    start: int
-    end: int
 
 
 @value
@@ -158,17 +147,11 @@ class Uncaptured:
 
 
 @value
-class NeverRead:
-    """Records `[start, end)` of an input that a process of the app passed without reading them, though they are below
-    its position; -1: it cannot tell which."""
+class NeverRead(Skipped):
+    """Records of an input that a process of the app passed without reading them."""
 
     app: str
     process: int
-    topic: str
-    partition: int
-    start: int
-    end: int
-    reason: WhyUnread
 
     @property
     def records(self) -> int:

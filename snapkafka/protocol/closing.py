@@ -17,7 +17,6 @@ from .actions import Action, AppendToLedger, SendMarkers
 from .colours import Colours, Torn
 from .cut import OpenCut
 from .events import ChannelEnded, CutTimed, MarkerSent
-from .exact import exact
 from .records import UNKNOWN_PARTITION, Abort, ChannelRange, Report, TopicPartition, TornEvent
 
 if TYPE_CHECKING:
@@ -59,9 +58,9 @@ def report(cut: OpenCut, colours: Colours, *, process: int, n: int) -> Report:
     """Return the record of a cut whose white records are all in the log."""
     return replace(
         reported_at_once(cut, process=process, n=n),
-        unstamped=exact(colours.unstamped_ends()),
-        sent=exact(colours.sent_ends(cut.epoch, cut.markers, previous=cut.previous)),
-        changelogs=exact(colours.changelog_ends(cut.epoch, cut.changelogs)),
+        unstamped=(*colours.unstamped_ends(),),
+        sent=(*colours.sent_ends(cut.epoch, cut.markers, previous=cut.previous),),
+        changelogs=(*colours.changelog_ends(cut.epoch, cut.changelogs),),
         recorded=tuple(cut.recorded),
         cut_us=cut.cut_us or 0,
         torn=tuple(cut.torn),

@@ -16,7 +16,6 @@ from typing import Final
 
 from .colours import Colours
 from .events import AssignedInput
-from .exact import exact
 from .records import (
     ChangelogEnd,
     ChannelRange,
@@ -164,11 +163,14 @@ class Positions:
 
     def note(self) -> tuple[Position, ...]:
         """Return the position of every agent."""
-        return exact(
+        # A display, as here, allocates the exact size. Tuples that were shrunk to theirs, as of a generator, are kept
+        # by Python and never used again: half a megabyte over the first thousand snapshots.
+        positions = [
             self._position(agent, tp, offset, self._skipped.get((agent, tp), frozenset()))
             for (agent, tp), offset in sorted(self._next.items())
             if tp in self._inputs
-        )
+        ]
+        return (*positions,)
 
     def _position(self, agent: str, tp: TopicPartition, offset: int, above: frozenset[int]) -> Position:
         until = self._replay_until.get(tp, 0)
@@ -229,7 +231,7 @@ def take_cut(
         heard=heard,
         assigned=assigned,
         positions=positions.note(),
-        running=exact(colours.running_white()),
+        running=(*colours.running_white(),),
         changelogs=changelogs,
         skipped=positions.skipped,
     )

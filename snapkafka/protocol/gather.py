@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
 
 from .captured_snapshot import (
     BaseCut,
@@ -25,9 +25,12 @@ from .facts import Stated
 from .offsets import SOMEBODY
 from .records import (
     NOBODY,
+    ChannelRange,
     InputTopic,
     Position,
     Retention,
+    SentEnd,
+    Skipped,
     TopicPartition,
 )
 
@@ -93,18 +96,7 @@ def _sender_ends(snapshot: SnapshotView) -> Iterator[SenderEnd]:
     """Yield the ends of what each process has sent in white."""
     for process, (_, report) in sorted(snapshot.reports.items()):
         for sent in report.sent:
-            yield SenderEnd(
-                process=process,
-                topic=sent.topic,
-                partition=sent.partition,
-                white_end=sent.white_end,
-                last_seq=sent.last_seq,
-                marker=sent.marker,
-                unacknowledged=sent.unacknowledged,
-                landed_end=sent.landed_end,
-                earlier_seq=sent.earlier_seq,
-                earlier_end=sent.earlier_end,
-            )
+            yield SenderEnd(process=process, landed_end=sent.landed_end, **_fields(sent))
 
 
 def contaminated(state: LedgerView, snapshot: SnapshotView) -> str:
@@ -192,6 +184,10 @@ def _process_cut(state: LedgerView, snapshot: SnapshotView, part: Part | None, p
     )
 
 
+def _fields(item: SentEnd | ChannelRange | Skipped) -> dict[str, Any]:
+    return {field.name: getattr(item, field.name) for field in fields(item)}
+
+
 def _app(state: LedgerView, part: Part) -> str:
     return part.app or state.app_of(part.process)
 
@@ -260,29 +256,14 @@ def _recorded(state: LedgerView, parts: list[Part]) -> Iterator[Recorded]:
     for part in parts:
         app = _app(state, part)
         for item in part.report.recorded:
-            yield Recorded(
-                app=app,
-                sender=item.sender,
-                topic=item.topic,
-                partition=item.partition,
-                start=item.start,
-                end=item.end,
-            )
+            yield Recorded(app=app, **_fields(item))
 
 
 def _never_read(state: LedgerView, parts: list[Part]) -> Iterator[NeverRead]:
     """Yield what the processes passed without reading it, of any input of theirs before the cut (R3)."""
     for part in parts:
         for item in part.report.skipped:
-            yield NeverRead(
-                app=_app(state, part),
-                process=part.process,
-                topic=item.topic,
-                partition=item.partition,
-                start=item.start,
-                end=item.end,
-                reason=item.reason,
-            )
+            yield NeverRead(app=_app(state, part), process=part.process, **_fields(item))
 
 
 def _without(position: Position, torn: set[int]) -> Position:

@@ -105,13 +105,7 @@ class Work(ABC):
         colours = {event: self.colours.running[event] for event in batch}
         latest = max(colours.values(), default=0)
         early = next((event for event, colour in colours.items() if colour < latest), None)
-        return actions if early is None else [*actions, *self._torn(self.colours.tear(early, latest))]
-
-    def worked_off(self, event: Cause, by: Cause | None) -> Sequence[Action]:
-        """Note that the work on a running event was done in the course of another one (None: outside any): its effects
-        have the colour of that one, and so has the event from now on (R6)."""
-        colour = self.colours.running.get(by, self.colours.epoch) if by is not None else self.colours.epoch
-        return self._torn(self.colours.tear(event, colour))
+        return actions if early is None else [*actions, *self.torn(self.colours.tear(early, latest))]
 
     def event_ended(self, event: Cause) -> Sequence[Action]:
         """Note that an agent is done with a record."""
@@ -124,52 +118,9 @@ class Work(ABC):
 
     # -- torn events (R6) -------------------------------------------------------------------------------------
 
-    def table_touched(self, event: Cause | None, table: str, key: object, *, write: bool) -> Sequence[Action]:
-        """Note that a running event reads or writes a table key; to be called only while `colours.tearing` (R6).
-
-        `event` is None for a write outside any event.
-        """
-        return self._torn(self.colours.touch(event, table, key, write=write))
-
-    def table_read(self, event: Cause | None, table: str) -> Sequence[Action]:
-        """Note that a running event reads all of a table (iterates, counts); to be called only while `colours.tearing`
-        (R6)."""
-        return self._torn(self.colours.touch_whole(event, table))
-
-    def value_held(self, event: Cause, table: str, key: object, *, unrecorded: bool) -> Sequence[Action]:
-        """Note that a running event has looked up a value that can change in place; to be called at any time (R6).
-
-        It includes `table_touched`. `unrecorded`: a change of the value leaves no record until it is set again (a list
-        in memory); False: each change leaves one (a table of sets).
-        """
-        return self._torn(self.colours.hold(event, table, key, unrecorded=unrecorded))
-
-    def table_iterated(self, event: Cause, table: str) -> Sequence[Action]:
-        """Note that a running event iterates over a table, or counts or copies it, and may read any key of it until it
-        ends; to be called at any time (R6).
-
-        It includes `table_read`.
-        """
-        return self._torn(self.colours.iterate(event, table))
-
-    def key_received(self, table: str, key: object, epoch: int) -> Sequence[Action]:
-        """Note that a key was changed by another process (in a global table), in its colour; the record itself was
-        met."""
-        return self._torn(self.colours.received(table, key, epoch))
-
-    def table_rewritten(self, table: str) -> Sequence[Action]:
-        """Note that any key of a table may have changed outside every event, in the colour of this process (R6):
-        partitions were assigned or revoked in a rebalance. For a key that is known to have changed (a window that
-        expires) call `table_touched`."""
-        return self._torn(self.colours.rewritten(table))
-
-    def reply_taken(self, event: Cause, epoch: int | None) -> Sequence[Action]:
-        """Note that a running event takes in a reply of this colour; the record itself was met (R6). None: it has no
-        header of ours; what it answers by may be as red as this process."""
-        return self._torn(self.colours.tear(event, self.colours.epoch if epoch is None else epoch))
-
-    def _torn(self, torn: list[Torn]) -> Sequence[Action]:
-        """Let these events continue in red (R6), each with all of its batch."""
+    def torn(self, torn: list[Torn]) -> Sequence[Action]:
+        """Let the events that `colours` found torn (`touch` and its neighbours) continue in red (R6), each with all of
+        its batch."""
         if not torn:
             return _NOTHING
         for found in torn:  # it grows
@@ -300,15 +251,3 @@ class Work(ABC):
         snapshot that may still be cut somewhere can vouch for it."""
         what = f"a record to {tp} was sent without its header: for its size, its order, or before its sender had an id"
         return self._abort_open(0, self.ledger.highest_epoch, SENT_BARE, what, str(tp))
-
-    def seqs_unused(self, tp: TopicPartition, first: int, last: int) -> None:
-        """Note that the records that were to have these seqs leave without them."""
-        self.colours.unused(tp, first, last)
-
-    def marker_stamped(self, tp: TopicPartition) -> int:
-        """Return the seq of a marker."""
-        return self.colours.stamp(tp)
-
-    def marker_unstamped(self, tp: TopicPartition, seq: int) -> None:
-        """Take back the seq of a marker that was never appended."""
-        Colours.unstamp(self.colours.sent[tp], seq)

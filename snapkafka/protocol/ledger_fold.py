@@ -1,17 +1,16 @@
 """What each record of the ledger changes (R1, R4, R9, R11, R12, R15).
 
 The first record stands: a late `Abort` does not undo a capture, and a late `Report` does not fix a failure. The latest
-`Assigned` names the reader of an input (`readers`).
+`Assigned` names the reader of an input.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Final
 
-from . import alignment, unstamped
-from .latest import Latest
+from . import alignment
 from .ledger_view import LedgerView
-from .readers import UNKNOWN, Input, Reader, add_reader
 from .records import (
     APP_STOPPED,
     CONTAMINATING,
@@ -34,12 +33,17 @@ from .records import (
 )
 from .restores import RestoreView
 from .snapshots import (
+    UNKNOWN,
     Failure,
+    Input,
     ProcessView,
+    Reader,
     SnapshotView,
+    add_reader,
     input_moved,
     runs_without,
     stopped_part,
+    unstamped_in_flight,
 )
 
 #: A process that only takes part remembers so many decided snapshots: no epoch so old comes as news.
@@ -61,9 +65,7 @@ class Fold(LedgerView):
     def __init__(self, *, history: bool, start: int) -> None:
         super().__init__()
         self._history, self._start = history, start
-        if not history:
-            self._epochs = Latest(KEEP_NAMES)
-        self._names: Latest[tuple[str, int]] = Latest(KEEP_NAMES)  # those that are taken (R1)
+        self._names: OrderedDict[tuple[str, int], None] = OrderedDict()  # the latest that are taken (R1)
         #: Of inputs that were restored: the latest captured snapshot, and where it has found the lowest agent.
         self._found: dict[Input, tuple[int, int]] = {}
 
@@ -71,7 +73,9 @@ class Fold(LedgerView):
         key = (record.id, record.attempt)
         if key in self._names:
             return  # the first Trigger of an (id, attempt) is the snapshot; later ones are no epochs
-        self._names.add(key)
+        self._names[key] = None
+        if len(self._names) > KEEP_NAMES:
+            self._names.popitem(last=False)
         epoch = offset + 1
         in_scope = [
             view
@@ -108,7 +112,9 @@ class Fold(LedgerView):
             self._fail(offset, snapshot, runs_without(without[0]))
             return
         self.highest_epoch = epoch
-        self._epochs.add(epoch)
+        self._epochs[epoch] = None
+        if len(self._epochs) > KEEP_NAMES and not self._history:
+            self._epochs.popitem(last=False)
         if self._left_since(record.asked_at):
             last = next((p for p, view in self.processes.items() if view.left == self.left_at), NOBODY)
             reason = f"process {last} left while the snapshot was being requested: where its records end is unknown"
@@ -186,7 +192,7 @@ class Fold(LedgerView):
                 item = app, TopicPartition(position.topic, position.partition)
                 readers = self.readers.get(item, ())
                 earlier[item] = readers if part.app else readers[:-1]
-        failure = unstamped.in_flight(snapshot, self.processes) or alignment.in_flight(self, snapshot)
+        failure = unstamped_in_flight(snapshot, self.processes) or alignment.in_flight(self, snapshot)
         if missing := snapshot.expected - earlier.keys():
             app, tp = min(missing)
             reason = f"no process of app {app} was assigned its input {tp} when the snapshot was requested"

@@ -12,14 +12,12 @@ order, and a ledger whose beginning is gone.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, assert_never
 
-from .latest import Latest
-from .ledger_fold import KEEP_NAMES, Fold
-from .readers import Input
+from .ledger_fold import Fold
 from .records import (
     Abort,
     Assigned,
@@ -39,7 +37,7 @@ from .records import (
     Trigger,
     Verdict,
 )
-from .snapshots import Failure, ProcessView, SnapshotView, Status, Unread, Waiting
+from .snapshots import Failure, Input, ProcessView, SnapshotView, Status, Unread, Waiting
 
 if TYPE_CHECKING:
     from .captured_snapshot import Captured
@@ -160,8 +158,8 @@ class LedgerState(Fold):
         for kept in (kept for chunk in chunks for kept in chunk.kept):
             yield
             self._take(kept.offset, kept.record)
-        self._names = Latest(
-            KEEP_NAMES, ((name.id, name.attempt) for chunk in chunks for name in chunk.names)
+        self._names = OrderedDict.fromkeys(
+            (name.id, name.attempt) for chunk in chunks for name in chunk.names
         )
         self.highest_epoch = max(self.highest_epoch, last.highest_epoch)
         self.left_at = last.left_at  # it keeps only some of those that left

@@ -6,13 +6,12 @@ changes it.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator
 
-from .latest import Latest
-from .readers import Input, Reader
 from .records import NOBODY, REMOTE, RESTORE, Fork, TopicPartition
 from .restores import Restores
-from .snapshots import ProcessView, SnapshotView, Unread, Waiting
+from .snapshots import Input, ProcessView, Reader, SnapshotView, Unread, Waiting
 
 
 class LedgerView:
@@ -32,7 +31,7 @@ class LedgerView:
         self.paused_at: int | None = None  # ledger offset of the Pause that holds; None: not paused
         self.restores = Restores()
         self.fork: Fork | None = None  # whose ledger this is; None: that of no fork
-        self._epochs: Latest[int] = Latest(float("inf"))
+        self._epochs: OrderedDict[int, None] = OrderedDict()
         self.lost_from: int | None = (
             None  # see `TailLost`; None: nothing is lost, as far as anybody has noticed
         )

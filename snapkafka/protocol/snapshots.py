@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final, NamedTuple
 
 from ._dataclass import value
-from .readers import Input, Reader
 from .records import (
     APP_RUNS_WITHOUT,
     INPUT_MOVED,
     NOBODY,
+    SENT_BARE,
     Hello,
     Report,
     StoppedApp,
@@ -20,6 +21,35 @@ from .records import (
     Trigger,
     Verdict,
 )
+
+#: An input, or a table partition: the app that has it, and where.
+Input = tuple[str, TopicPartition]
+
+#: Earlier readers of an input that are remembered: those whose work may still be found in front of a position. Where
+#: there were more (a worker that crashes at one record again and again), the others are `UNKNOWN`, and any process may
+#: have been one of them.
+KEEP_EARLIER: Final = 64
+
+
+class Reader(NamedTuple):
+    """A process to which an input was assigned, the ledger offset of its latest `Assigned` with it, and the generation
+    of its group then."""
+
+    process: int
+    offset: int
+    generation: int
+
+
+#: Stands for readers that nobody remembers.
+UNKNOWN: Final = Reader(NOBODY, NOBODY, NOBODY)
+
+
+def add_reader(readers: tuple[Reader, ...], latest: Reader) -> tuple[Reader, ...]:
+    """Return the readers of an input with a new one: the present reader is the last of them."""
+    earlier = tuple([reader for reader in readers if reader.process != latest.process])
+    if len(earlier) > KEEP_EARLIER:
+        earlier = (UNKNOWN, *earlier[1 - KEEP_EARLIER :])
+    return (*earlier, latest)
 
 
 class Status(StrEnum):
@@ -175,6 +205,31 @@ def runs_without(view: ProcessView) -> Failure:
         reason=f"{view.withdrawal}: restart it, its log has the error",
         culprit=f"app {view.hello.app}",
     )
+
+
+def unstamped_in_flight(snapshot: SnapshotView, processes: Mapping[int, ProcessView]) -> Failure | None:
+    """Return the failure if an unstamped record lies where a reader has not got to. To be called when every input is
+    cut and every sender has reported.
+
+    Our header must not make a record fail that fits without it, so such a record leaves unstamped (R15). To every
+    reader it is external: no colour, no seq, no cause. Its sender aborts the snapshots that are open then; for later
+    ones it is white, but where it was not received no log shows that it is a part of the channel's state.
+    """
+    ends = {
+        TopicPartition(last.topic, last.partition): (last.end, process)
+        for process, (_, report) in snapshot.reports.items()
+        for last in report.unstamped
+    }
+    for part in snapshot.parts() if ends else ():
+        app = part.app or processes[part.process].hello.app
+        for position in part.report.positions:
+            tp = TopicPartition(position.topic, position.partition)
+            end, process = ends.get(tp, (0, NOBODY))
+            if position.offset < end:
+                name = processes[process].name
+                what = f"a record that {name} had sent to {tp} without its header was in flight to {app}"
+                return Failure(code=SENT_BARE, reason=what, culprit=str(tp))
+    return None
 
 
 def stopped_part(epoch: int, item: StoppedApp) -> Part:

@@ -124,7 +124,8 @@ class RunningEvents:
         return torn
 
     def hold(self, event: Cause, table: str, key: object, *, unrecorded: bool) -> list[Torn]:
-        """Note that an event looks up a value that can change in place, and may read it until it ends (R6).
+        """Note that an event looks up a value that can change in place, and may read it until it ends; to be called at
+        any time, in place of `touch` (R6).
 
         Args:
             unrecorded: the value may change without a record until it is set again, so every event that holds it
@@ -140,20 +141,21 @@ class RunningEvents:
         return torn + self._changed((table, key), self.running[event]) if unrecorded else torn
 
     def iterate(self, event: Cause, table: str) -> list[Torn]:
-        """Note that an event iterates over a table, or counts or copies it: it may read any key until it ends (R6)."""
+        """Note that an event iterates over a table, or counts or copies it: it may read any key until it ends; to be
+        called at any time, in place of `touch_whole` (R6)."""
         if event not in self.running:
             return []
         self.held.iterate(event, table)
         return self.touch_whole(event, table) if self.tearing else []
 
     def received(self, table: str, key: object, epoch: int) -> list[Torn]:
-        """Note that a record of another process (of a global table) wrote a key: an event that touches or holds it
-        takes in that colour."""
+        """Note that a record of another process (of a global table), which was met, wrote a key: an event that touches
+        or holds it takes in that colour."""
         return self._changed((table, key), epoch) if self.tearing else []
 
     def rewritten(self, table: str) -> list[Torn]:
-        """Note that any key of a table may have changed, outside any event (R6): an event of an earlier colour that
-        holds something of it takes that in, and so does any event that reads it later."""
+        """Note that any key of a table may have changed, outside any event (R6), as in a rebalance: an event of an
+        earlier colour that holds something of it takes that in, and so does any event that reads it later."""
         if not self.tearing:
             return []
         self._rewritten[table] = max(self.epoch, self._rewritten.get(table, -1))
@@ -168,10 +170,11 @@ class RunningEvents:
             self._touched[key] = (max(written, epoch), read)
         return [torn for event in self.held.who_sees(key) for torn in self.tear(event, epoch, key[0])]
 
-    def tear(self, event: Cause, by: int, table: str = "") -> list[Torn]:
-        """Let a running event continue in the later colour `by`, because it takes in something of that colour (R6).
-        Values that it may change without a record then count as written in that colour, and events that hold them are
-        torn with it."""
+    def tear(self, event: Cause, by: int | None, table: str = "") -> list[Torn]:
+        """Let a running event continue in the later colour `by`, because it takes in something of that colour (R6), as
+        a reply, or because work on it was done in that one. None: it may be as red as the process. Values that it may
+        change without a record then count as written in that colour, and events that hold them are torn with it."""
+        by = self.epoch if by is None else by
         torn: list[Torn] = []
         todo = [(event, table)]
         for event, table in todo:

@@ -364,7 +364,3 @@ class WorkerProtocol(Member):
             for agent, rule in restores.rules(app, entry.tp).items()
             if rule.spent > entry.position
         }
-
-    def send_no_markers(self) -> None:
-        """Let headers alone show the cut, wherever this process sends."""
-        self.marks = False

@@ -145,7 +145,7 @@ async def test_r6_an_epoch_of_the_old_ledger_tears_nothing_in_the_new_one() -> N
     driver.tables.met(message.tp, message.offset, wire.Stamp(9, 0, 0))
     ledger.ledger_id += 1
     await make_anew(driver, ledger)
-    driver.machine.key_received = None  # to call it would be a fault of ours
+    driver.machine.torn = None  # to call it would be a fault of ours
     await rates.on_changelog_event(SimpleNamespace(message=message, key="k", value=1))
     assert not driver.absent
     await driver.stop()

@@ -73,35 +73,41 @@ class Play:
         self.p.do(self.machine.batch_started([self.event(offset) for offset in offsets]))
 
     def do_write(self, offset: str, table: str, key: str) -> None:
-        self.p.do(self.machine.table_touched(self.work(offset), table, key, write=True))
+        self.p.do(self.machine.torn(self.machine.colours.touch(self.work(offset), table, key, write=True)))
 
     def do_read(self, offset: str, table: str, key: str) -> None:
-        self.p.do(self.machine.table_touched(self.work(offset), table, key, write=False))
+        self.p.do(self.machine.torn(self.machine.colours.touch(self.work(offset), table, key, write=False)))
 
     def do_all(self, offset: str, table: str) -> None:
-        self.p.do(self.machine.table_read(self.work(offset), table))
+        self.p.do(self.machine.torn(self.machine.colours.touch_whole(self.work(offset), table)))
 
     def do_rewritten(self, table: str) -> None:
-        self.p.do(self.machine.table_rewritten(table))
+        self.p.do(self.machine.torn(self.machine.colours.rewritten(table)))
 
     def do_got(self, table: str, key: str, snapshot: str) -> None:
-        self.p.do(self.machine.key_received(table, key, self.epochs[int(snapshot)]))
+        self.p.do(self.machine.torn(self.machine.colours.received(table, key, self.epochs[int(snapshot)])))
 
     def do_hold(self, offset: str, table: str, key: str) -> None:
-        self.p.do(self.machine.value_held(self.event(offset), table, key, unrecorded=False))
+        self.p.do(
+            self.machine.torn(self.machine.colours.hold(self.event(offset), table, key, unrecorded=False))
+        )
 
     def do_change(self, offset: str, table: str, key: str) -> None:
-        self.p.do(self.machine.value_held(self.event(offset), table, key, unrecorded=True))
+        self.p.do(
+            self.machine.torn(self.machine.colours.hold(self.event(offset), table, key, unrecorded=True))
+        )
 
     def do_iterate(self, offset: str, table: str) -> None:
-        self.p.do(self.machine.table_iterated(self.event(offset), table))
+        self.p.do(self.machine.torn(self.machine.colours.iterate(self.event(offset), table)))
 
     def do_reply(self, offset: str, snapshot: str) -> None:
         epoch = None if snapshot == "bare" else self.epochs[int(snapshot)]
-        self.p.do(self.machine.reply_taken(self.event(offset), epoch))
+        self.p.do(self.machine.torn(self.machine.colours.tear(self.event(offset), epoch)))
 
     def do_worked(self, offset: str, by: str) -> None:
-        self.p.do(self.machine.worked_off(self.event(offset), self.work(by)))
+        colours, event = self.machine.colours, self.work(by)
+        by_colour = None if event is None else colours.running.get(event)
+        self.p.do(self.machine.torn(colours.tear(self.event(offset), by_colour)))
 
     def do_give(self, position: str) -> None:
         self.p.feed(InputsRevoked())

@@ -10,7 +10,7 @@ from snapkafka.protocol import (
     InputsRevoked,
     Status,
 )
-from snapkafka.protocol.readers import KEEP_EARLIER, UNKNOWN, Reader, add_reader
+from snapkafka.protocol.snapshots import KEEP_EARLIER, UNKNOWN, Reader, add_reader
 
 from .world import A, Process, World, settle
 

@@ -72,7 +72,7 @@ def test_r7_a_seq_that_was_never_appended_is_given_again(world: World, pair: tup
     assert p.send(B).seq == 0
     effect = p.machine.send_entered(None)
     p.machine.send_unstamped(effect, B, p.machine.send_stamped(effect, B))
-    p.machine.marker_unstamped(B, p.machine.marker_stamped(B))
+    p.machine.colours.unstamp(p.machine.colours.sent_to(B), p.machine.colours.stamp(B))
     assert p.send(B).seq == 1
 
 
@@ -174,7 +174,7 @@ def test_r7_the_seq_of_a_marker_that_failed_is_reported(world: World, pair: tupl
     """Nobody could tell it from a record that was lost."""
     p, q = pair
     p.send(B)
-    seq = p.machine.marker_stamped(B)
+    seq = p.machine.colours.stamp(B)
     p.feed(MarkerFailed(epoch=9_999, tp=B, reason="timed out", seq=seq))
     p.send(B)
     assert sent_in(world, p, q).unacknowledged == (SeqRange(first=seq, last=seq),)

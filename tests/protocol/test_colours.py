@@ -149,9 +149,9 @@ def test_r6_one_cut_may_serve_snapshots_of_which_some_are_torn(world: World, *, 
     first, second = world.trigger("1"), world.trigger("2")
     p.catch_up()
     p.feed(RecordMet(epoch=second))
-    p.do(p.machine.reply_taken(white, first))
+    p.do(p.machine.torn(p.machine.colours.tear(white, first)))
     if twice:
-        p.do(p.machine.reply_taken(white, second))
+        p.do(p.machine.torn(p.machine.colours.tear(white, second)))
     p.end(white)
     settle(p)
     torn = {

@@ -3,7 +3,6 @@ the bytes that Python has given out are traced."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
@@ -24,8 +23,6 @@ from snapkafka.protocol import (
     Trigger,
     TriggerAppended,
 )
-from snapkafka.protocol.latest import Latest
-from snapkafka.protocol.ledger_fold import KEEP_NAMES
 
 from .world import A, B, Process, World
 
@@ -116,7 +113,7 @@ def stuck(p: Process, k: int) -> None:
     event = Cause("agent", A, k)
     p.machine.event_started(event)
     if p.machine.colours.tearing:
-        p.do(p.machine.table_touched(event, "t", k, write=True))
+        p.do(p.machine.torn(p.machine.colours.touch(event, "t", k, write=True)))
     p.end(event)
 
 
@@ -125,7 +122,7 @@ def slow(p: Process, k: int) -> None:
     under_way: deque[Cause] = p.__dict__.setdefault("under_way", deque())
     under_way.append(event := p.start(A, k))
     if p.machine.colours.tearing:
-        p.do(p.machine.table_touched(event, "t", k, write=True))
+        p.do(p.machine.torn(p.machine.colours.touch(event, "t", k, write=True)))
     if len(under_way) > 6:
         p.end(under_way.popleft())
 
@@ -212,13 +209,3 @@ def test_a_fold_without_history_is_bounded_whatever_the_ledger_holds() -> None:
         life(k)
     after = sizes(fold)
     assert {path: (before[path], after[path]) for path in after if after[path] > before[path] + 1} == {}
-
-
-def test_a_bounded_number_of_keys_takes_no_more_memory_when_it_is_full() -> None:
-    """Else a worker grows by a tenth of a megabyte after it has all that it keeps."""
-    latest: Latest[int] = Latest(KEEP_NAMES)
-    taken = []
-    for key in range(20 * KEEP_NAMES):
-        latest.add(key)
-        taken.append(sys.getsizeof(latest._keys))
-    assert max(taken[KEEP_NAMES:]) == taken[KEEP_NAMES - 1]

@@ -212,7 +212,7 @@ class Process:
                     self.asked.append(action)
                     for tp in tps:
                         log = self.world.log(tp)
-                        seq = self.machine.marker_stamped(tp)
+                        seq = self.machine.colours.stamp(tp)
                         log.append(Stored(self.id, epoch, seq, marker=True, previous=previous))
                         if not self.hold_markers:
                             self.feed(MarkerSent(epoch=epoch, tp=tp, offset=len(log) - 1))

@@ -114,7 +114,7 @@ class Play:
         actor.catch_up()
         for output in command.options_list("outputs"):
             # known before anything was sent there, so that markers go there too
-            actor.machine.marker_unstamped(tp_of(output), actor.machine.marker_stamped(tp_of(output)))
+            actor.machine.colours.sent_to(tp_of(output))
         if not command.flag("unassigned"):
             actor.give(inputs)
             actor.catch_up()
@@ -214,7 +214,7 @@ class Play:
         table, key, write = command.next(), command.next(), command.next() == "write"
         if actor.machine.colours.tearing:
             with self._says_who_is_torn(actor):
-                actor.do(actor.machine.table_touched(cause, table, key, write=write))
+                actor.do(actor.machine.torn(actor.machine.colours.touch(cause, table, key, write=write)))
         if write:
             changelog = next(t.changelog for t in actor.hello.tables if t.name == table)
             self._send(actor, TopicPartition(changelog, cause.tp.partition), key, cause)
@@ -225,13 +225,13 @@ class Play:
         actor, cause = self.actor(command), Cause(AGENT, *place_of(command.next()))
         table, key, unrecorded = command.next(), command.next(), command.flag("unrecorded")
         with self._says_who_is_torn(actor):
-            actor.do(actor.machine.value_held(cause, table, key, unrecorded=unrecorded))
+            actor.do(actor.machine.torn(actor.machine.colours.hold(cause, table, key, unrecorded=unrecorded)))
 
     def do_iterate(self, command: Words) -> None:
         """iterate P1 A[0]@3 t: the running event begins to go over a table"""
         actor, cause = self.actor(command), Cause(AGENT, *place_of(command.next()))
         with self._says_who_is_torn(actor):
-            actor.do(actor.machine.table_iterated(cause, command.next()))
+            actor.do(actor.machine.torn(actor.machine.colours.iterate(cause, command.next())))
 
     @contextmanager
     def _says_who_is_torn(self, actor: Actor) -> Iterator[None]:
@@ -348,7 +348,7 @@ class Play:
         """reply P1 A[0]@3 B[0]@1: the running event takes in the reply that lies there"""
         actor, cause = self.actor(command), Cause(AGENT, *place_of(command.next()))
         stored = actor.come_to(*place_of(command.next()))
-        actor.do(actor.machine.reply_taken(cause, stored.epoch))
+        actor.do(actor.machine.torn(actor.machine.colours.tear(cause, stored.epoch)))
 
     def do_absent(self, command: Words) -> None:
         """absent P1: from here on it works without the machine being asked (R15)"""

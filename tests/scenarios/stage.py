@@ -163,7 +163,7 @@ class Actor(MachineDriver):
         machine, epoch, previous = self.machine, action.epoch, action.previous
         for tp in action.tps:
             log = self.stage.logs[tp]
-            log.append(Stored(self._id, epoch, machine.marker_stamped(tp), marker=True, previous=previous))
+            log.append(Stored(self._id, epoch, machine.colours.stamp(tp), marker=True, previous=previous))
             which = words.epochs(previous, epoch, self.stage)
             self.stage.says(f"{tp}@{len(log) - 1}: marker of {self.name} for {which}")
             self.feed(MarkerSent(epoch=epoch, tp=tp, offset=len(log) - 1))

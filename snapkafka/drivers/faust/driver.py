@@ -78,7 +78,7 @@ class FaustDriver(Process):
         self.outgoing = OutgoingRecords(self, producer)
         if in_transactions(self.app):
             # See docs/explanation/design-notes.md: a marker would open a transaction, or overtake one.
-            self.machine.send_no_markers()
+            self.machine.marks = False
         skip_producer_guard(self)
 
     def conductor_made(self, conductor: Any) -> None:

@@ -317,7 +317,7 @@ class Producer(confluent_kafka.Producer):
                 )
             except Exception as error:
                 assert run.last is not None
-                sends.host.machine.marker_unstamped(tp, run.last)
+                sends.host.machine.colours.unstamp(sends.host.machine.colours.sent[tp], run.last)
                 sends.host.feed(MarkerFailed(epoch=action.epoch, tp=tp, reason=repr(error)))
 
     def _partitions(self, topic: str) -> int:

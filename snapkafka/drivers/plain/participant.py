@@ -190,7 +190,7 @@ class Participant:
 
     def transact(self) -> None:
         """Prepare for a producer with transactions: a marker would open one, or overtake one, so none is sent."""
-        self.host.machine.send_no_markers()
+        self.host.machine.marks = False
         self.events.sent = Transaction(self.sends)
 
     def take_clients(self) -> None:

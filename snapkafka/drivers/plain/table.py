@@ -100,7 +100,7 @@ class Table:
         host = self._bound()
         with host.lock:
             if host.machine.colours.tearing and (cause := self._events.cause()) is not None:
-                host.do(host.machine.table_read(cause, self.name))
+                host.do(host.machine.torn(host.machine.colours.touch_whole(cause, self.name)))
             found = [pair for data in self._data.values() for pair in data.items()]
         return ((json.loads(key), json.loads(value)) for key, value in found)
 
@@ -149,7 +149,7 @@ class Table:
                 hint="the group was rebalanced meanwhile: that message is processed again",
             )
         if host.machine.colours.tearing and not host.absent:
-            host.do(host.machine.table_touched(run.cause, self.name, key, write=write))
+            host.do(host.machine.torn(host.machine.colours.touch(run.cause, self.name, key, write=write)))
         return self._data[partition]
 
     def replace(self, data: dict[int, dict[bytes, bytes]]) -> None:
@@ -158,7 +158,7 @@ class Table:
         with host.lock:
             self._data = data
             if host.machine.colours.tearing and not host.absent:
-                host.do(host.machine.table_rewritten(self.name))
+                host.do(host.machine.torn(host.machine.colours.rewritten(self.name)))
 
 
 @dataclass(slots=True)

@@ -90,7 +90,7 @@ class Participant(Process):
     ) -> None:
         require_node(node)
         super().__init__(Config(namespace=namespace))
-        self.machine.send_no_markers()  # the headers do it: nobody may send in its name but this object
+        self.machine.marks = False  # the headers do it: nobody may send in its name but this object
         self.connection, self.ledger, self.admin = connection, cast("KafkaLedger", ledger), admin
         self.node, self.bounds = node, bounds or Bounds()
         self.notices: asyncio.Queue[Marker | Left] = asyncio.Queue()
@@ -131,7 +131,7 @@ class Participant(Process):
         """Tear the events that run across a cut (R6): all events of the process share one state."""
         super().turned_red(action, us)
         for event in list(self.machine.colours.running):
-            self.do(self.machine.worked_off(event, None))
+            self.do(self.machine.torn(self.machine.colours.tear(event, None)))
 
     def send_markers(self, action: SendMarkers) -> None:
         """Send none: the machine asks for none."""

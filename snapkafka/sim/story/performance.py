@@ -132,10 +132,7 @@ class StoryMember(MachineDriver):
         self.feed(InputsAssigned(generation=1, inputs=given, changelogs=(changelog,)))
         self._read_to(len(self.ledger.records) - 1)
         for channel in outputs:
-            # The machine sends its markers to the partitions that it knows; one that nothing was sent to yet it
-            # learns by a stamp that is given back.
-            tp = topic_of(channel)
-            self.machine.marker_unstamped(tp, self.machine.marker_stamped(tp))
+            self.machine.colours.sent_to(topic_of(channel))  # its markers go to the partitions that it knows
 
     def start_snapshot(self, snapshot: str, topics: Iterable[str]) -> None:
         """Start a snapshot as an initiator: append the trigger, and read it. A second initiator finds it started."""
@@ -166,7 +163,7 @@ class StoryMember(MachineDriver):
         """Send them at once."""
         assert self.machine.process is not None
         for tp in action.tps:
-            self.machine.marker_stamped(tp)
+            self.machine.colours.stamp(tp)
             body = MarkerBody(self.ledger.index, self.machine.process, action.epoch, action.previous)
             self._logs[tp].append(StoryEntry("marker", marker=body))
             self.feed(MarkerSent(epoch=action.epoch, tp=tp, offset=len(self._logs[tp]) - 1))

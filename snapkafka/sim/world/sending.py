@@ -250,7 +250,7 @@ class Sender(MachineDriver):
     def send_markers(self, action: SendMarkers) -> None:
         """Put them into the outbox of each partition."""
         for tp in action.tps:
-            seq = self.machine.marker_stamped(tp)
+            seq = self.machine.colours.stamp(tp)
             record = self._stamped(SimStored(marker=True, previous=action.previous), action.epoch, seq)
             self.outbox.setdefault(tp, deque()).append(SimSending(tp, record, epoch=action.epoch))
 

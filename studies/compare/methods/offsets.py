@@ -165,7 +165,7 @@ class Offsets(Method):
         """Send a marker: it is a record too, written to the log and read from it."""
         channel = self._channels.get(tp)
         assert channel is not None and node.machine.process is not None, "markers go to inputs only"
-        process, seq = node.machine.process, node.machine.marker_stamped(tp)
+        process, seq = node.machine.process, node.machine.colours.stamp(tp)
         header = headers.marker(LEDGER, self._checks[channel.number], epoch, process, seq, previous)
         item = self.world.carry_control(channel, header, 2 * (len(header) + len(headers.marker_key(process))))
         if self.world.load.fifo:

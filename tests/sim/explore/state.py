@@ -29,7 +29,7 @@ from functools import cache
 from typing import Any, Final, TypeVar, cast
 
 from snapkafka.protocol import Cause, LedgerRecord, LedgerState, TopicPartition
-from snapkafka.protocol.readers import Reader
+from snapkafka.protocol.snapshots import Reader
 from snapkafka.sim import SimStored
 from snapkafka.sim.judge import Execution, Step
 from snapkafka.sim.world.history import EFFECTS, History

@@ -28,7 +28,6 @@ from snapkafka.protocol import (
     gather,
     ledger_fold,
     sent,
-    unstamped,
 )
 from snapkafka.protocol.held import Held
 from snapkafka.protocol.hot_path import Work
@@ -258,7 +257,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         unseen("unstamped-received")
     ),
     Mutant("R15 bare: a record, unreported", plans.outgrown, 1).patched(always(Work, "left_unstamped", ())),
-    Mutant("R15 bare in flight: nobody minds", plans.outgrown, 3).patched(always(unstamped, "in_flight")),
+    Mutant("R15 bare in flight: nobody minds", plans.outgrown, 3).patched(
+        always(ledger_fold, "unstamped_in_flight")
+    ),
     Mutant("R16 hold: who aligns takes in red before its cut", plans.aligned_slowly, 13).patched(
         edit(WorkerProtocol, "_red_met", "[HoldRecord(epoch=event.epoch)]", "[]")
     ),

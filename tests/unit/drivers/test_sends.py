@@ -195,7 +195,7 @@ class Committing:
 
     def __init__(self) -> None:
         self.broker, self.driver = Broker(), Driver()
-        self.driver.machine.send_no_markers()
+        self.driver.machine.marks = False
         self.producer: Any = self.broker.producer(transactional_id="app-0-1")
         self.error: BaseException | None = None
         for step in ("commit_transaction", "send_offsets_to_transaction"):

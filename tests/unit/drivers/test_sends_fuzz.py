@@ -151,7 +151,7 @@ class Side:
         if self.driver is not None:
             self.driver.sends.cause = EVENT.get
             if kind == "transactions":
-                self.driver.machine.send_no_markers()
+                self.driver.machine.marks = False
         self.outcomes: dict[tuple[int, int], str] = {}
         self.futures: dict[tuple[int, int], Any] = {}
         self.colours: dict[int, int] = {}  # of the event of each task

@@ -225,7 +225,9 @@ class Events:
     def acknowledged(self, tp: Any, offset: int) -> None:
         """Note that every agent has acknowledged a record: all its events here end."""
         for cause in self.parked.pop((tp, offset), ()):
-            self._driver.do(self._machine.worked_off(cause, self.cause()))
+            by, colours = self.cause(), self._machine.colours
+            colour = None if by is None else colours.running.get(by)  # that of the work on it (R6)
+            self._driver.do(self._machine.torn(colours.tear(cause, colour)))
             self._end(cause)
 
     def on_revoked(self) -> None:
@@ -307,7 +309,7 @@ class Events:
         colours = self._machine.colours
         if colours.tearing:
             for cause in [asked for asked in self._asked if asked in colours.running]:
-                self._driver.do(self._machine.reply_taken(cause, epoch))
+                self._driver.do(self._machine.torn(colours.tear(cause, epoch)))
 
     # -- both ---------------------------------------------------------------------------------------------------
 

@@ -182,7 +182,9 @@ class Tables:
             table.in_place = True
         if self._colours and (epoch := self._colours.pop(place, 0)):
             key = _key(table, event.key)
-            self._driver.do(self._driver.machine.key_received(table.name, key, epoch))
+            self._driver.do(
+                self._driver.machine.torn(self._driver.machine.colours.received(table.name, key, epoch))
+            )
         return True
 
     def store_asked(self, tp: Any, offset: int | None) -> None:

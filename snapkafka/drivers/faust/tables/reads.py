@@ -150,7 +150,9 @@ class Reads:
     @contained(USED)
     def _touched(self, cause: Cause | None, table: Any, key: Any, *, write: bool = True) -> None:
         if self._machine.colours.tearing:
-            self._driver.do(self._machine.table_touched(cause, table.name, key, write=write))
+            self._driver.do(
+                self._machine.torn(self._machine.colours.touch(cause, table.name, key, write=write))
+            )
 
     def note_lookup(self, table: Any, key: Any) -> None:
         """Note that the event running here has read a value that it can see change."""
@@ -167,7 +169,9 @@ class Reads:
     def _held(self, table: Any, key: Any) -> None:
         cause = self._driver.events.cause()
         if cause is not None:
-            held = self._machine.value_held(cause, table.name, key, unrecorded=not table.of_sets)
+            held = self._machine.torn(
+                self._machine.colours.hold(cause, table.name, key, unrecorded=not table.of_sets)
+            )
             if held:
                 self._driver.do(held)
 
@@ -179,7 +183,7 @@ class Reads:
     def rewritten(self, table: Any) -> None:
         """Note that Faust has changed a table as a whole without a record."""
         if self._machine.colours.tearing:
-            self._driver.do(self._machine.table_rewritten(table.name))
+            self._driver.do(self._machine.torn(self._machine.colours.rewritten(table.name)))
 
     # -- whole tables -------------------------------------------------------------------------------------------
 
@@ -199,9 +203,9 @@ class Reads:
             return
         cause, colours = self._driver.events.cause(), self._machine.colours
         if cause is not None and cause in colours.running:
-            self._driver.do(self._machine.table_iterated(cause, table.name))
+            self._driver.do(self._machine.torn(self._machine.colours.iterate(cause, table.name)))
         elif colours.tearing:
-            self._driver.do(self._machine.table_read(cause, table.name))
+            self._driver.do(self._machine.torn(self._machine.colours.touch_whole(cause, table.name)))
 
     # -- other threads ------------------------------------------------------------------------------------------------
 
@@ -224,7 +228,7 @@ class Reads:
         while self.unnoted:
             table, thread = self.unnoted.popitem()
             for event in list(self._machine.colours.running):
-                self._driver.do(self._machine.table_iterated(event, table))
+                self._driver.do(self._machine.torn(self._machine.colours.iterate(event, table)))
             if table not in self.first_threads:
                 self.first_threads[table] = thread
                 logger.warning("snapkafka: %s", self.by_threads()[-1], extra=self._driver.about())
