@@ -24,7 +24,7 @@ from aiokafka.structs import TopicPartition as TheirTopicPartition
 from aiokafka.util import create_future
 
 from snapkafka.protocol.actions import SendMarkers
-from snapkafka.protocol.events import MarkerFailed
+from snapkafka.protocol.events import MarkerSettled
 from snapkafka.wire import headers as wire
 
 from .patches import contained
@@ -336,4 +336,4 @@ async def _send_markers(sends: Sends, client: Callable[[], AioClient | None], ac
             except KafkaError as error:
                 if due and due[0] is first:
                     del due[0]
-                    sends.host.feed(MarkerFailed(epoch=first.epoch, tp=tp, reason=repr(error)))
+                    sends.host.feed(MarkerSettled(epoch=first.epoch, tp=tp, failure=repr(error)))

@@ -19,18 +19,16 @@ from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.ledger.kafka_ledger import RecordTooLargeError
 from snapkafka.kafka.ledger.reader import Gulps, LedgerRecreatedError
 from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
-from snapkafka.protocol.actions import HoldRecord
+from snapkafka.protocol.actions import Hold
 from snapkafka.protocol.events import (
-    CameBack,
+    Absence,
     CheckpointGoesOn,
     Event,
     LedgerBegins,
     LedgerRead,
-    LedgerRecreated,
     MarkerMet,
     RanWithout,
     RecordMet,
-    WentAbsent,
 )
 from snapkafka.protocol.records import Bye, Checkpoint, Hello, LedgerRecord, Restore, TailLost, Trigger
 
@@ -121,7 +119,7 @@ class LedgerFollower:
         except LedgerRecreatedError:
             what, extra = f"the ledger {host.ledger.topic} was deleted and recreated", host.about()
             logger.warning("snapkafka: %s; joining the new one", what, extra=extra)
-            self._join_again(LedgerRecreated())
+            self._join_again(LedgerBegins(recreated=True))
         except LedgerCutShortError as error:
             host.metrics.count("ledger_cut_short")
             host.ledgers += 1  # what waits to be written has numbers that are used once more
@@ -267,7 +265,7 @@ class LedgerFollower:
         news.set()
         if self._missed and all(made_up_for() for made_up_for in self._missed):
             self._missed = []
-            self._host.feed(CameBack())
+            self._host.feed(Absence(over=True))
 
     async def changed(self) -> None:
         """Wait until the machine is fed an event."""
@@ -284,14 +282,14 @@ class LedgerFollower:
         the record has to be held back (R16)."""
         try:
             asked = self._host.feed(event)
-            if asked is None or isinstance(asked, HoldRecord):
+            if asked is None or isinstance(asked, Hold):
                 return asked is not None
             if not await self._ledger_to(asked.offset):
                 return False
             asked = self._host.feed(event)
-            if asked is not None and not isinstance(asked, HoldRecord):  # forged, or of another ledger
+            if asked is not None and not isinstance(asked, Hold):  # forged, or of another ledger
                 self._host.metrics.count("ignored", "no-such-trigger")
-            return isinstance(asked, HoldRecord)
+            return isinstance(asked, Hold)
         except Exception as error:
             self._host.stand_down("to handle a record from after a cut", error)
             return False
@@ -396,4 +394,4 @@ class LedgerFollower:
         if made_up_for not in self._missed:
             self._missed.append(made_up_for)
         if not self._machine.absent:
-            self._host.feed(WentAbsent())
+            self._host.feed(Absence())

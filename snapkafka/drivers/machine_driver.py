@@ -16,8 +16,7 @@ from snapkafka.protocol.actions import (
     AppendHello,
     AppendToLedger,
     AskState,
-    HoldInputs,
-    HoldRecord,
+    Hold,
     LetGo,
     ReadLedgerTo,
     SendMarkers,
@@ -29,7 +28,7 @@ from snapkafka.protocol.records import LedgerRecord
 from snapkafka.protocol.worker import WorkerProtocol
 
 #: What the machine wants first, before a record or marker is taken in.
-First = ReadLedgerTo | HoldRecord
+First = ReadLedgerTo | Hold
 
 
 class MachineDriver(ABC):
@@ -74,7 +73,7 @@ class MachineDriver(ABC):
                     self.send_markers(action)
                 case StartTimer():
                     self.start_timer(action)
-                case HoldInputs():
+                case Hold(inputs=True):
                     self.hold_inputs()
                 case LetGo():
                     self.let_go()
@@ -82,7 +81,7 @@ class MachineDriver(ABC):
                     self.append_hello(was)
                 case AskState():
                     self.ask_state(action)
-                case ReadLedgerTo() | HoldRecord():
+                case ReadLedgerTo() | Hold():
                     asked = action
                 case TurnedRed(epoch=epoch):
                     self.turned_red(action, us)
@@ -100,7 +99,7 @@ class MachineDriver(ABC):
 
     @abstractmethod
     def send_markers(self, action: SendMarkers) -> None:
-        """Send a marker to each partition, before any red record. Feed `MarkerSent` or `MarkerFailed` for each."""
+        """Send a marker to each partition, before any red record. Feed `MarkerSettled` for each."""
 
     @abstractmethod
     def start_timer(self, action: StartTimer) -> None:

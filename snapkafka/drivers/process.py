@@ -26,7 +26,7 @@ from snapkafka.errors import SnapkafkaError, TriggerRefusedError
 from snapkafka.logs import about
 from snapkafka.protocol.actions import StartTimer, TurnedRed
 from snapkafka.protocol.captured_snapshot import WHY_UNREAD
-from snapkafka.protocol.events import Event, Joined, StopAsked, TimerExpired, TriggerAppended
+from snapkafka.protocol.events import Event, Joined, StopAsked, TimerExpired
 from snapkafka.protocol.records import NOBODY, Bye, Hello, LedgerRecord, Report, Skipped
 from snapkafka.protocol.worker import WorkerProtocol
 
@@ -376,8 +376,8 @@ class Process(MachineDriver):
         )
         for unread in self.machine.ledger.unread(trigger.apps):
             logger.warning("snapkafka: %s", unread, extra=self.about(snapshot=trigger.id))
-        self.feed(TriggerAppended(n=trigger.n))
-        self.append(trigger)
+        process = self.machine.process
+        self.append(replace(trigger, process=NOBODY if process is None else process))
         return trigger.id
 
     async def _catch_up(self) -> None:

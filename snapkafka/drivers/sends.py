@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aiokafka import errors
 
-from snapkafka.protocol.events import Event, MarkerFailed, MarkerSent
+from snapkafka.protocol.events import Event, MarkerSettled
 from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
@@ -311,11 +311,13 @@ class Sends:
         if run.marker is not None:
             epoch, answer = run.marker
             if failure is None and run.last is not None:
-                answer(MarkerSent(epoch=epoch, tp=run.tp, offset=offset))
+                answer(MarkerSettled(epoch=epoch, tp=run.tp, offset=offset))
             else:
                 why = "it left without its header" if failure is None else failure.reason
                 answer(
-                    MarkerFailed(epoch=epoch, tp=run.tp, reason=why, seq=-1 if run.last is None else run.last)
+                    MarkerSettled(
+                        epoch=epoch, tp=run.tp, failure=why, seq=-1 if run.last is None else run.last
+                    )
                 )
             return
         assert run.effect is not None

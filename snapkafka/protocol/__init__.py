@@ -25,8 +25,7 @@ from .actions import (
     AppendHello,
     AppendToLedger,
     AskState,
-    HoldInputs,
-    HoldRecord,
+    Hold,
     LetGo,
     ReadLedgerTo,
     SendMarkers,
@@ -50,8 +49,8 @@ from .captured_snapshot import (
 )
 from .colours import Colours, Effect
 from .events import (
+    Absence,
     AssignedInput,
-    CameBack,
     ChannelEnded,
     CheckpointGoesOn,
     CutTimed,
@@ -61,18 +60,14 @@ from .events import (
     Joined,
     LedgerBegins,
     LedgerRead,
-    LedgerRecreated,
-    MarkerFailed,
     MarkerMet,
-    MarkerSent,
+    MarkerSettled,
     RanWithout,
     RecordMet,
     StateGiven,
     StateRefused,
     StopAsked,
     TimerExpired,
-    TriggerAppended,
-    WentAbsent,
 )
 from .facts import OldTopic, Renewed
 from .forking import fork_problem, prefixed

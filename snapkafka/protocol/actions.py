@@ -33,7 +33,7 @@ class ReadLedgerTo:
 @value
 class SendMarkers:
     """Send the marker for `epoch` to each partition, and to none of them a red record before its marker, unless one
-    has left already. Each comes back as `MarkerSent` or `MarkerFailed`."""
+    has left already. Each comes back as `MarkerSettled`."""
 
     epoch: int
     previous: int
@@ -49,17 +49,14 @@ class StartTimer:
 
 
 @value
-class HoldRecord:
-    """Do not take the record in, nor what is behind it in its partition, before `LetGo`; then ask again (R16)."""
+class Hold:
+    """Do not take the record in, nor what is behind it in its partition, before `LetGo`; then ask again (R16).
+
+    `inputs`: start nothing of any input before that, also nothing that was taken in and has not started.
+    """
 
     epoch: int
-
-
-@value
-class HoldInputs:
-    """Start nothing of any input before `LetGo`, also nothing that was taken in and has not started (R16)."""
-
-    epoch: int
+    inputs: bool = False
 
 
 @value
@@ -92,8 +89,7 @@ Action = (
     | ReadLedgerTo
     | SendMarkers
     | StartTimer
-    | HoldRecord
-    | HoldInputs
+    | Hold
     | LetGo
     | AskState
 )

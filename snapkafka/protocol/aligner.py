@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .actions import HoldInputs, LetGo
+from .actions import Hold, LetGo
 from .alignment import ends_of, graph_of, holds_after
 from .records import NOT_ALIGNED, NOT_GIVEN, TopicPartition
 
@@ -107,7 +107,7 @@ class Aligner:
         behind = positions.behind(item.ends)
         return "" if behind is None else f"input {behind} to be read up to its barrier"
 
-    def cut(self, ledger: LedgerView, epoch: int, process: int, *, aligned: bool) -> list[HoldInputs]:
+    def cut(self, ledger: LedgerView, epoch: int, process: int, *, aligned: bool) -> list[Hold]:
         """Note a cut, which serves all epochs up to this one. Return the action that holds back all inputs, if any."""
         for served in [e for e, item in self.open.items() if e <= epoch and not item.cut]:
             snapshot = ledger.open.get(served)
@@ -116,7 +116,11 @@ class Aligner:
                 self._held_from = 0
             else:
                 del self.open[served]
-        return [HoldInputs(epoch=epoch)] if any(item.cut for item in self.open.values()) and aligned else []
+        return (
+            [Hold(epoch=epoch, inputs=True)]
+            if any(item.cut for item in self.open.values()) and aligned
+            else []
+        )
 
     def give_up(self, epoch: int) -> None:
         """Hold back nothing more for this snapshot."""

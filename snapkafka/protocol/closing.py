@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, assert_never
 from .actions import Action, AppendToLedger, SendMarkers
 from .colours import Colours, Torn
 from .cut import OpenCut
-from .events import ChannelEnded, CutTimed, MarkerSent
+from .events import ChannelEnded, CutTimed, MarkerSettled
 from .records import UNKNOWN_PARTITION, Abort, ChannelRange, Report, TopicPartition, TornEvent
 
 if TYPE_CHECKING:
@@ -153,10 +153,10 @@ class OpenCuts:
                 actions.append(AppendToLedger(record=record))
         return actions
 
-    def take(self, event: MarkerSent | CutTimed | ChannelEnded) -> None:
+    def take(self, event: MarkerSettled | CutTimed | ChannelEnded) -> None:
         """Note a fact that the report will state."""
         match event:
-            case MarkerSent(epoch=epoch, tp=tp, offset=offset):
+            case MarkerSettled(epoch=epoch, tp=tp, offset=offset):
                 if epoch in self.cuts:
                     self.cuts[epoch].markers_due.discard(tp)
                     self.cuts[epoch].markers[tp] = offset

@@ -32,26 +32,15 @@ class CheckpointGoesOn:
 
 
 @value
-class LedgerRecreated:
-    """The ledger was deleted and recreated: every id and epoch of the old one is void."""
-
-
-@value
 class LedgerBegins:
     """The ledger starts at `start`: older records were deleted, and a checkpoint stands for them. Fed before the first
-    record.
+    record. A process that had not read up to there starts over: it cannot know what it missed.
 
-    A process that had not read up to there starts over: it cannot know what it missed.
+    `recreated`: the ledger was deleted and recreated, so every id and epoch of the old one is void.
     """
 
-    start: int
-
-
-@value
-class TriggerAppended:
-    """This process requests a snapshot with a trigger numbered `n`: it cuts for it whichever sources `hear` allows."""
-
-    n: int
+    start: int = 0
+    recreated: bool = False
 
 
 @value
@@ -121,21 +110,14 @@ class InputsRevoked:
 
 
 @value
-class MarkerSent:
-    """The marker for `epoch` lies at `offset` of `tp`."""
+class MarkerSettled:
+    """The marker for `epoch` lies at `offset` of `tp`; or, with a `failure`, it could not be sent. `seq`: its seq then;
+    -1: none, or taken back."""
 
     epoch: int
     tp: TopicPartition
-    offset: int
-
-
-@value
-class MarkerFailed:
-    """The marker for `epoch` could not be sent to `tp`. `seq`: its seq; -1: none, or taken back."""
-
-    epoch: int
-    tp: TopicPartition
-    reason: str
+    offset: int = -1
+    failure: str = ""
     seq: int = -1
 
 
@@ -162,13 +144,11 @@ class TimerExpired:
 
 
 @value
-class WentAbsent:
-    """From here on the process receives and sends without asking the machine (R15)."""
+class Absence:
+    """From here on the process receives and sends without asking the machine (R15); or `over`: the machine is asked
+    again, for everything."""
 
-
-@value
-class CameBack:
-    """The machine is asked again, for everything."""
+    over: bool = False
 
 
 @value
@@ -195,20 +175,16 @@ Event = (
     | LedgerRead
     | CheckpointGoesOn
     | LedgerBegins
-    | LedgerRecreated
-    | TriggerAppended
     | RecordMet
     | MarkerMet
     | ChannelEnded
     | InputsAssigned
     | InputsRevoked
-    | MarkerSent
-    | MarkerFailed
+    | MarkerSettled
     | RanWithout
     | CutTimed
     | TimerExpired
-    | WentAbsent
-    | CameBack
+    | Absence
     | StateGiven
     | StateRefused
     | StopAsked

@@ -15,7 +15,7 @@ from .actions import Action, AppendHello, AppendToLedger, StartTimer
 from .assignment import Inputs
 from .closing import waits_for
 from .colours import Colours
-from .events import Joined, LedgerBegins, LedgerRecreated, StopAsked
+from .events import Joined, LedgerBegins, StopAsked
 from .hot_path import Work
 from .ledger_state import LedgerState, SnapshotView
 from .offsets import SOMEBODY
@@ -48,7 +48,7 @@ class Member(Work):
         self._waited: set[int] = set()  # snapshots whose time to live is over here
         self._n = 0
 
-    def _of_membership(self, event: Joined | StopAsked | LedgerRecreated | LedgerBegins) -> list[Action]:
+    def _of_membership(self, event: Joined | StopAsked | LedgerBegins) -> list[Action]:
         """Take in an event about the ledger as a whole, or about the start and the end of this process."""
         match event:
             case Joined():
@@ -57,13 +57,13 @@ class Member(Work):
             case StopAsked():
                 me = self.stood_down if self.process is None else self.process
                 return [] if me is None else [AppendToLedger(record=Bye(process=me, n=self._next_n()))]
-            case LedgerRecreated():
+            case LedgerBegins(recreated=True):
                 self._other_ledger()
                 return self._new_life(recreated=True)
-            case LedgerBegins():
-                if event.start <= self.ledger.end:
+            case LedgerBegins(start=start):
+                if start <= self.ledger.end:
                     return []
-                self._other_ledger(event.start)
+                self._other_ledger(start)
                 return [] if self.process is None else self._new_life()
             case _:
                 assert_never(event)

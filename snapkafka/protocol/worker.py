@@ -49,14 +49,14 @@ from .actions import (
     Action,
     AppendToLedger,
     AskState,
-    HoldRecord,
+    Hold,
     ReadLedgerTo,
     TurnedRed,
 )
 from .cut import take_cut
 from .events import (
+    Absence,
     AssignedInput,
-    CameBack,
     ChannelEnded,
     CheckpointGoesOn,
     CutTimed,
@@ -66,18 +66,14 @@ from .events import (
     Joined,
     LedgerBegins,
     LedgerRead,
-    LedgerRecreated,
-    MarkerFailed,
     MarkerMet,
-    MarkerSent,
+    MarkerSettled,
     RanWithout,
     RecordMet,
     StateGiven,
     StateRefused,
     StopAsked,
     TimerExpired,
-    TriggerAppended,
-    WentAbsent,
 )
 from .membership import Member, timer
 from .records import (
@@ -114,7 +110,6 @@ class WorkerProtocol(Member):
         super().__init__()
         self._aligns, self._asks_state = aligns and "ledger" in hear, asks_state
         self.hear = hear
-        self._own_triggers: set[int] = set()
 
     def handle(self, event: Event) -> list[Action]:
         """Take in one event; return the actions that it calls for, in their order."""
@@ -124,27 +119,24 @@ class WorkerProtocol(Member):
             case CheckpointGoesOn():
                 self.ledger.resume(event.at_once)
                 return self._drop_and_advance() if self.ledger.whole else []
-            case TriggerAppended():
-                self._own_triggers.add(event.n)
-                return []
             case RecordMet():
                 return self._red_met(event)
             case MarkerMet():
                 if self.aligning and event.epoch <= self.ledger.end and self.aligner.is_ahead(event.epoch):
                     if self._asks_state and self.aligner.holds(event.epoch):
-                        return [HoldRecord(epoch=event.epoch)]  # what is in flight before it is recorded
+                        return [Hold(epoch=event.epoch)]  # what is in flight before it is recorded
                     return []  # a barrier that it waits for; white records of other senders may follow it
                 return self._met(event.epoch, "marker", may="markers" in self.hear)
             case ChannelEnded():
                 self.open.take(event)
                 return []
-            case MarkerSent() | CutTimed():
+            case MarkerSettled() if event.failure:
+                self.colours.marker_failed(event.tp, event.seq)
+                what = f"the marker for {event.tp} could not be sent: {event.failure}"
+                return self._abort_open(event.epoch - 1, event.epoch, "marker-failed", what, str(event.tp))
+            case MarkerSettled() | CutTimed():
                 self.open.take(event)
                 return self._advance()
-            case MarkerFailed():
-                self.colours.marker_failed(event.tp, event.seq)
-                what = f"the marker for {event.tp} could not be sent: {event.reason}"
-                return self._abort_open(event.epoch - 1, event.epoch, "marker-failed", what, str(event.tp))
             case TimerExpired():
                 if event.epoch in self.aligner.awaits_state():
                     late = self._without_state([event.epoch], "did not hand over its state in time")
@@ -159,10 +151,10 @@ class WorkerProtocol(Member):
                 return self._of_inputs(event)
             case RanWithout():
                 return self._ran_without(event.since)
-            case Joined() | StopAsked() | LedgerRecreated() | LedgerBegins():
+            case Joined() | StopAsked() | LedgerBegins():
                 return self._of_membership(event)
-            case WentAbsent() | CameBack():
-                self.absent = isinstance(event, WentAbsent)
+            case Absence():
+                self.absent = not event.over
                 return [] if self.process is None else [*self.aligner.clear(), *self._contaminated()]
             case _:
                 assert_never(event)
@@ -188,10 +180,8 @@ class WorkerProtocol(Member):
         return self._drop_and_advance()
 
     def _trigger_read(self, offset: int, trigger: Trigger) -> list[Action]:
-        own = trigger.n in self._own_triggers
-        self._own_triggers.discard(trigger.n)
         if self.process is not None and self.ledger.is_epoch(offset + 1):
-            return self._triggered(offset + 1, own=own)
+            return self._triggered(offset + 1, own=trigger.process == self.process)
         return self._drop_and_advance()
 
     def _drop_and_advance(self) -> list[Action]:
@@ -214,7 +204,7 @@ class WorkerProtocol(Member):
         """Hold a red record back while this process aligns (R16), unless that cannot wait; else it cuts (R2)."""
         known = self.colours.epoch < event.epoch <= self.ledger.end
         if self.aligning and known and event.may_wait and self.aligner.holds(event.epoch):
-            return [HoldRecord(epoch=event.epoch)]
+            return [Hold(epoch=event.epoch)]
         return self._met(event.epoch, "header", may="headers" in self.hear)
 
     def _met(self, epoch: int, heard: Heard, *, may: bool) -> list[Action]:

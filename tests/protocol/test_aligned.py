@@ -8,8 +8,7 @@ from snapkafka.protocol import (
     INPUT_MOVED,
     NOT_ALIGNED,
     AppSends,
-    HoldInputs,
-    HoldRecord,
+    Hold,
     InputsRevoked,
     LetGo,
     RecordMet,
@@ -48,7 +47,7 @@ def test_r16_inputs_that_are_held_after_the_cut_go_on_once_they_have_moved() -> 
     settle(one, two)
     two.start(A, 7)
     epoch = aligned(world, one, two)
-    assert HoldInputs(epoch=epoch) in one.asked and LetGo() not in one.asked
+    assert Hold(epoch=epoch, inputs=True) in one.asked and LetGo() not in one.asked
     one.feed(InputsRevoked())
     one.give(A, generation=2)
     assert LetGo() in one.asked and world.failure(epoch).code == INPUT_MOVED
@@ -59,7 +58,7 @@ def test_r16_an_input_that_moves_fails_the_snapshot_and_lets_go(moved: InputsRev
     world = World()
     front, back = system(world)
     epoch = aligned(world, front, back)
-    assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [HoldRecord(epoch=epoch)]
+    assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [Hold(epoch=epoch)]
     back.feed(moved)
     back.give(B, generation=2)
     settle(front, back)
@@ -71,7 +70,7 @@ def test_r16_who_cannot_wait_fails_the_snapshot_and_lets_go() -> None:
     world = World()
     front, back = system(world)
     epoch = aligned(world, front, back)
-    assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [HoldRecord(epoch=epoch)]
+    assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [Hold(epoch=epoch)]
     back.feed(RecordMet(epoch=epoch))
     assert world.failure(epoch).code == NOT_ALIGNED
     settle(front, back)

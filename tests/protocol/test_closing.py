@@ -10,8 +10,7 @@ from snapkafka.protocol import (
     Dead,
     LedgerRead,
     LogEnd,
-    MarkerFailed,
-    MarkerSent,
+    MarkerSettled,
     RecordMet,
     Report,
     SendOutcome,
@@ -83,7 +82,7 @@ def test_r7_a_marker_that_cannot_be_sent_aborts(world: World, pair: tuple[Proces
     p.start(A, 0)
     epoch = world.trigger("this")
     settle(p, q)
-    p.feed(MarkerFailed(epoch=epoch, tp=B, reason="not allowed"))
+    p.feed(MarkerSettled(epoch=epoch, tp=B, failure="not allowed"))
     failure = world.failure(epoch)
     assert (failure.code, failure.culprit) == ("marker-failed", "b[0]")
     assert failure.reason == "the marker for b[0] could not be sent: not allowed"
@@ -115,7 +114,7 @@ def test_r15_a_marker_that_cannot_be_sent_by_who_was_taken_for_dead_meanwhile_ha
     world.append(Dead(n=5, dead=p.id))
     p.catch_up()
     assert p.machine.process is None, "else nothing is shown"
-    assert p.feed(MarkerFailed(epoch=epoch, tp=B, reason="not allowed")) == []
+    assert p.feed(MarkerSettled(epoch=epoch, tp=B, failure="not allowed")) == []
 
 
 def test_what_comes_back_after_the_snapshot_is_decided_is_harmless(
@@ -128,9 +127,9 @@ def test_what_comes_back_after_the_snapshot_is_decided_is_harmless(
     settle(p, q)
     world.append(Abort(n=1, epoch=epoch, code="x", reason="y"))
     settle(p, q)
-    late = (MarkerSent(epoch=epoch, tp=B, offset=0), CutTimed(epoch=epoch, us=1))
+    late = (MarkerSettled(epoch=epoch, tp=B, offset=0), CutTimed(epoch=epoch, us=1))
     assert [p.feed(event) for event in late] == [[], []]
-    assert p.feed(MarkerFailed(epoch=epoch, tp=B, reason="late")) == []
+    assert p.feed(MarkerSettled(epoch=epoch, tp=B, failure="late")) == []
 
 
 def fail(p: Process, *, refused: bool) -> int:
@@ -175,12 +174,12 @@ def test_r7_the_seq_of_a_marker_that_failed_is_reported(world: World, pair: tupl
     p, q = pair
     p.send(B)
     seq = p.machine.colours.stamp(B)
-    p.feed(MarkerFailed(epoch=9_999, tp=B, reason="timed out", seq=seq))
+    p.feed(MarkerSettled(epoch=9_999, tp=B, failure="timed out", seq=seq))
     p.send(B)
     assert sent_in(world, p, q).unacknowledged == (SeqRange(first=seq, last=seq),)
     for unknown in (
-        MarkerFailed(epoch=9_999, tp=B, reason="x"),
-        MarkerFailed(epoch=1, tp=A, reason="x", seq=0),
+        MarkerSettled(epoch=9_999, tp=B, failure="x"),
+        MarkerSettled(epoch=1, tp=A, failure="x", seq=0),
     ):
         p.feed(unknown)
     assert sent_in(world, p, q).unacknowledged == (SeqRange(first=seq, last=seq),)

@@ -14,7 +14,6 @@ from snapkafka.protocol import (
     Report,
     TopicPartition,
     Trigger,
-    TriggerAppended,
 )
 from snapkafka.protocol.captured_snapshot import NeverRead
 from snapkafka.protocol.cut import SKIPPED_MAX
@@ -26,8 +25,7 @@ from .world import A, B, Process, World, records
 def test_r2_who_asked_hears_its_own_trigger(world: World) -> None:
     """`hear` is for tests and proof; the process that asked for the snapshot cuts for it in any case."""
     q = Process(world, "q", (B,), hear=frozenset({"headers"}))
-    q.feed(TriggerAppended(n=5))
-    epoch = world.append(Trigger(n=5, id="mine")) + 1
+    epoch = world.append(Trigger(process=q.id, n=5, id="mine")) + 1
     q.catch_up()
     assert q.epoch == epoch
     assert q.turned[-1].heard == "trigger"

@@ -6,13 +6,13 @@ import pytest
 
 from snapkafka.protocol import (
     NOBODY,
+    Absence,
     AppendHello,
-    CameBack,
     CutTimed,
     Dead,
     Event,
     InputsRevoked,
-    LedgerRecreated,
+    LedgerBegins,
     MarkerMet,
     RecordMet,
     StartTimer,
@@ -20,7 +20,6 @@ from snapkafka.protocol import (
     StopAsked,
     TimerExpired,
     TopicPartition,
-    WentAbsent,
 )
 from snapkafka.protocol.offsets import SOMEBODY
 
@@ -71,10 +70,10 @@ def test_r12_while_it_has_no_id_a_process_says_nothing(world: World) -> None:
         MarkerMet(epoch=epoch),
         StopAsked(),
         TimerExpired(epoch=epoch),
-        WentAbsent(),
-        CameBack(),
+        Absence(),
+        Absence(over=True),
         InputsRevoked(),
-        LedgerRecreated(),
+        LedgerBegins(recreated=True),
         CutTimed(epoch=epoch, us=1),
     ]
     assert [p.machine.handle(event) for event in quiet] == [[]] * len(quiet)
@@ -88,7 +87,7 @@ def test_what_an_event_of_an_earlier_life_sends_is_still_its_effect(
     p, _ = pair
     event = p.start(A, 0)
     before = p.machine.send_entered(event)
-    p.feed(LedgerRecreated())
+    p.feed(LedgerBegins(recreated=True))
     p.join()
     again = p.machine.send_entered_again(before)
     after = p.machine.send_entered(event)
@@ -148,7 +147,7 @@ def test_r11_who_has_work_under_way_when_its_ledger_is_recreated_says_so(world: 
     void = p.id
     if busy:
         p.start(A, 0)
-    assert p.feed(LedgerRecreated()) == [AppendHello(void=void, was=SOMEBODY if busy else NOBODY)]
+    assert p.feed(LedgerBegins(recreated=True)) == [AppendHello(void=void, was=SOMEBODY if busy else NOBODY)]
 
 
 def test_a_process_whose_leaving_failed_takes_no_part_any_more(world: World) -> None:

@@ -21,7 +21,6 @@ from snapkafka.protocol import (
     LedgerState,
     Pause,
     Trigger,
-    TriggerAppended,
 )
 
 from .world import A, B, Process, World
@@ -102,8 +101,7 @@ def sending(p: Process, k: int) -> None:
 def absent_minded(p: Process, k: int) -> None:
     """Its own triggers have names that are taken, so that they are no epochs."""
     if k:
-        p.feed(TriggerAppended(n=10**7 + k))
-        p.world.append(Trigger(n=10**7 + k, id=f"{k - 1:06}"))
+        p.world.append(Trigger(process=p.id, n=10**7 + k, id=f"{k - 1:06}"))
 
 
 def stuck(p: Process, k: int) -> None:

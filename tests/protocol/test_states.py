@@ -8,7 +8,7 @@ from snapkafka.protocol import (
     NOT_GIVEN,
     AskState,
     Event,
-    HoldRecord,
+    Hold,
     LetGo,
     MarkerMet,
     RecordMet,
@@ -44,7 +44,7 @@ def test_r2_what_is_red_waits_until_the_state_is_given_and_the_cut_is_that_insta
     settle(bank, till)
     assert (bank.epoch, till.epoch, asked(till)) == (epoch, 0, [epoch])
     for met in (RecordMet(epoch=epoch, may_wait=True), MarkerMet(epoch=epoch)):
-        assert till.feed(met) == [HoldRecord(epoch=epoch)]
+        assert till.feed(met) == [Hold(epoch=epoch)]
     till.end(till.start(B, 0))
     till.feed(StateGiven(epoch=epoch))
     assert till.epoch == epoch and LetGo() in till.asked

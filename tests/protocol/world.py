@@ -27,7 +27,7 @@ from snapkafka.protocol import (
     LedgerRecord,
     LedgerState,
     LogEnd,
-    MarkerSent,
+    MarkerSettled,
     Position,
     ReadLedgerTo,
     Report,
@@ -215,7 +215,7 @@ class Process:
                         seq = self.machine.colours.stamp(tp)
                         log.append(Stored(self.id, epoch, seq, marker=True, previous=previous))
                         if not self.hold_markers:
-                            self.feed(MarkerSent(epoch=epoch, tp=tp, offset=len(log) - 1))
+                            self.feed(MarkerSettled(epoch=epoch, tp=tp, offset=len(log) - 1))
                 case TurnedRed(epoch=epoch):
                     self.turned.append(action)
                     if not self.hold_timing:

@@ -14,8 +14,8 @@ from snapkafka.protocol import (
     NOBODY,
     RESTORE,
     Abort,
+    Absence,
     AgentPosition,
-    CameBack,
     Cause,
     Dead,
     Hello,
@@ -33,9 +33,7 @@ from snapkafka.protocol import (
     TimerExpired,
     TopicPartition,
     Trigger,
-    TriggerAppended,
     Verdict,
-    WentAbsent,
 )
 from snapkafka.protocol.alignment import known_graph
 from snapkafka.sim import load_story, play_story
@@ -126,7 +124,9 @@ class Play:
         apps = tuple(command.options_list("apps"))
         asked_at, ends = self._asked or self._asks()
         fold = self.stage.fold
+        me = self.stage.actors[asker].machine.process if asker else None
         trigger = Trigger(
+            process=NOBODY if me is None else me,
             n=self.stage.number(),
             id=command.next(),
             attempt=int(command.option("attempt", "1")),
@@ -141,8 +141,6 @@ class Play:
             sends=known_graph(fold, fold.topics_of(fold.standing(apps))).stated(),
         )
         self._asked = None
-        if asker:
-            self.stage.actors[asker].feed(TriggerAppended(n=trigger.n))
         offset = self.stage.append(trigger)
         if asker:
             self.stage.actors[asker].catch_up(offset)
@@ -352,11 +350,11 @@ class Play:
 
     def do_absent(self, command: Words) -> None:
         """absent P1: from here on it works without the machine being asked (R15)"""
-        self.actor(command).feed(WentAbsent())
+        self.actor(command).feed(Absence())
 
     def do_back(self, command: Words) -> None:
         """back P1: the machine is asked again"""
-        self.actor(command).feed(CameBack())
+        self.actor(command).feed(Absence(over=True))
 
     def do_pause(self, command: Words) -> None:
         """pause on|off"""

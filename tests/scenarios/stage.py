@@ -23,16 +23,14 @@ from snapkafka.protocol import (
     ChannelEnded,
     Effect,
     Hello,
-    HoldInputs,
-    HoldRecord,
+    Hold,
     InputsAssigned,
     Joined,
     LedgerRead,
     LedgerRecord,
     LetGo,
-    MarkerFailed,
     MarkerMet,
-    MarkerSent,
+    MarkerSettled,
     ReadLedgerTo,
     RecordMet,
     SendMarkers,
@@ -137,10 +135,10 @@ class Actor(MachineDriver):
 
     # -- the hooks of the loop, and the ledger ------------------------------------------------------------------
 
-    def do(self, actions: Sequence[Action], *, us: int = 1) -> ReadLedgerTo | HoldRecord | None:
+    def do(self, actions: Sequence[Action], *, us: int = 1) -> ReadLedgerTo | Hold | None:
         """Do the actions in their order, and say so where nothing else shows it."""
         for action in actions:
-            if isinstance(action, (TurnedRed, AppendHello, ReadLedgerTo, HoldRecord, HoldInputs, LetGo)):
+            if isinstance(action, (TurnedRed, AppendHello, ReadLedgerTo, Hold, LetGo)):
                 self.stage.says(f"{self.name} {words.action(action, self.stage)}")
             asked = super().do([action], us=us)
             if asked is not None:
@@ -166,7 +164,7 @@ class Actor(MachineDriver):
             log.append(Stored(self._id, epoch, machine.colours.stamp(tp), marker=True, previous=previous))
             which = words.epochs(previous, epoch, self.stage)
             self.stage.says(f"{tp}@{len(log) - 1}: marker of {self.name} for {which}")
-            self.feed(MarkerSent(epoch=epoch, tp=tp, offset=len(log) - 1))
+            self.feed(MarkerSettled(epoch=epoch, tp=tp, offset=len(log) - 1))
 
     def start_timer(self, action: StartTimer) -> None:
         """It runs out when the scenario says so."""
@@ -193,7 +191,7 @@ class Actor(MachineDriver):
         for action in self.held.pop("markers"):
             assert isinstance(action, SendMarkers)
             for tp in action.tps:
-                self.feed(MarkerFailed(epoch=action.epoch, tp=tp, reason=reason))
+                self.feed(MarkerSettled(epoch=action.epoch, tp=tp, failure=reason))
 
     def release(self, kinds: Sequence[str]) -> None:
         for kind in kinds:

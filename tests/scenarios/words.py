@@ -18,8 +18,7 @@ from snapkafka.protocol import (
     Dead,
     Fork,
     Hello,
-    HoldInputs,
-    HoldRecord,
+    Hold,
     LedgerRecord,
     LedgerState,
     LetGo,
@@ -67,10 +66,10 @@ def action(action: Action, stage: Stage) -> str:
             return f"markers for {epochs(previous, number, stage)} to {listed(str(tp) for tp in tps)}"
         case ReadLedgerTo(offset=offset):
             return f"must have read the ledger up to {offset} first"
-        case HoldRecord():
-            return "holds it back, and all behind it"
-        case HoldInputs():
+        case Hold(inputs=True):
             return "holds back all of its inputs"
+        case Hold():
+            return "holds it back, and all behind it"
         case LetGo():
             return "lets go what it held back"
         case AppendHello(void=void):

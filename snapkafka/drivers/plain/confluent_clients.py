@@ -20,7 +20,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from snapkafka.errors import BadInputError
 from snapkafka.protocol.actions import SendMarkers
-from snapkafka.protocol.events import MarkerFailed
+from snapkafka.protocol.events import MarkerSettled
 from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.records import TopicPartition as OurPartition
 from snapkafka.until import blocking_until
@@ -318,7 +318,7 @@ class Producer(confluent_kafka.Producer):
             except Exception as error:
                 assert run.last is not None
                 sends.host.machine.colours.unstamp(sends.host.machine.colours.sent[tp], run.last)
-                sends.host.feed(MarkerFailed(epoch=action.epoch, tp=tp, reason=repr(error)))
+                sends.host.feed(MarkerSettled(epoch=action.epoch, tp=tp, failure=repr(error)))
 
     def _partitions(self, topic: str) -> int:
         count, until = self._counts.get(topic, (0, 0.0))

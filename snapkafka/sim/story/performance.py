@@ -33,12 +33,12 @@ from snapkafka.protocol.events import (
     Joined,
     LedgerRead,
     MarkerMet,
-    MarkerSent,
-    TriggerAppended,
+    MarkerSettled,
 )
 from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (
+    NOBODY,
     ChangelogEnd,
     Hello,
     InputTopic,
@@ -140,10 +140,14 @@ class StoryMember(MachineDriver):
         if known is not None:
             self.meet_marker(known)  # as if a marker had come from outside
             return
+        me = self.machine.process
         trigger = Trigger(
-            n=next(self.ledger.numbers), id=snapshot, who=self.name, marker_topics=tuple(topics)
+            process=NOBODY if me is None else me,
+            n=next(self.ledger.numbers),
+            id=snapshot,
+            who=self.name,
+            marker_topics=tuple(topics),
         )
-        self.feed(TriggerAppended(n=trigger.n))
         offset = self.ledger.append(trigger)
         self.ledger.epochs[snapshot] = offset + 1
         self._read_to(offset)
@@ -166,7 +170,7 @@ class StoryMember(MachineDriver):
             self.machine.colours.stamp(tp)
             body = MarkerBody(self.ledger.index, self.machine.process, action.epoch, action.previous)
             self._logs[tp].append(StoryEntry("marker", marker=body))
-            self.feed(MarkerSent(epoch=action.epoch, tp=tp, offset=len(self._logs[tp]) - 1))
+            self.feed(MarkerSettled(epoch=action.epoch, tp=tp, offset=len(self._logs[tp]) - 1))
 
     def start_timer(self, action: StartTimer) -> None:
         """Start none: a story has no clock."""

@@ -4,17 +4,17 @@ without them (R15). Each is a step of its own."""
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
-from snapkafka.protocol.actions import HoldRecord, StartTimer
+from snapkafka.protocol.actions import Hold, StartTimer
 from snapkafka.protocol.events import (
-    CameBack,
+    Absence,
     Joined,
     LedgerRead,
     MarkerMet,
     RanWithout,
     RecordMet,
     TimerExpired,
-    WentAbsent,
 )
 from snapkafka.protocol.records import (
     NOBODY,
@@ -24,6 +24,7 @@ from snapkafka.protocol.records import (
     Report,
     Table,
     TailLost,
+    Trigger,
 )
 
 from .broker_log import SimStored
@@ -142,7 +143,7 @@ class LedgerUser(Sender):
         if self.joined:
             self.impatient = False
         if self.machine.absent and self.missed is None and not self.impatient:
-            self.feed(CameBack())
+            self.feed(Absence(over=True))
 
     def go_on(self, *, missed: int | None = None) -> None:
         """Stop waiting (R15). `missed`: see there; None: for the announcement of the inputs."""
@@ -150,7 +151,12 @@ class LedgerUser(Sender):
             self.impatient = True
         else:
             self.missed = max(missed, self.missed or 0)
-        self.feed(WentAbsent())
+        self.feed(Absence())
+
+    def signed(self, trigger: Trigger) -> Trigger:
+        """Return a trigger as one by this process."""
+        me = self.machine.process
+        return replace(trigger, process=NOBODY if me is None else me)
 
     def is_ours(self, record: SimStored) -> bool:
         """Return whether a record has a header of this ledger. Epochs of another one mean nothing."""
@@ -166,7 +172,7 @@ class LedgerUser(Sender):
         else:
             event = RecordMet(epoch=record.epoch, may_wait=how == "fetch")
         asked = self.feed(event)
-        if asked is None or isinstance(asked, HoldRecord):
+        if asked is None or isinstance(asked, Hold):
             return asked is not None
         if self.machine.absent or self.hung or self.world.chance("silent-ledger"):
             self.world.count("silent_ledgers")
@@ -174,7 +180,7 @@ class LedgerUser(Sender):
             self.made_up_for()
             return False
         self.read_ledger_to(asked.offset)
-        return isinstance(self.feed(event), HoldRecord)
+        return isinstance(self.feed(event), Hold)
 
     def read_ledger_to(self, offset: int) -> None:
         while self.read <= min(offset, len(self.world.broker.ledger) - 1):

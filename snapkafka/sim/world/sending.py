@@ -13,7 +13,7 @@ from itertools import count
 from snapkafka.drivers.machine_driver import MachineDriver
 from snapkafka.protocol.actions import SendMarkers
 from snapkafka.protocol.colours import Effect
-from snapkafka.protocol.events import MarkerSent
+from snapkafka.protocol.events import MarkerSettled
 from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.records import NOBODY, TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
@@ -240,7 +240,7 @@ class Sender(MachineDriver):
         if not stamped:
             effect = sending.unstamped or effect
         if effect is None:
-            self.feed(MarkerSent(epoch=sending.epoch, tp=tp, offset=sending.offset))
+            self.feed(MarkerSettled(epoch=sending.epoch, tp=tp, offset=sending.offset))
             return
         if not stamped or not self.world.plan.exactly_once or sending.execution is None:
             self._settled(sending)

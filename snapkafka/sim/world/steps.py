@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 from typing import Final
 
-from snapkafka.protocol.events import CameBack, LedgerRecreated, WentAbsent
+from snapkafka.protocol.events import Absence, LedgerBegins
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import pause_after
@@ -248,8 +248,8 @@ def _absent(world: World, process: Process) -> None:
     if process.running or process.buffer or not process.joined:
         return
     world.count("absences")
-    process.feed(WentAbsent())
-    process.feed(CameBack())
+    process.feed(Absence())
+    process.feed(Absence(over=True))
 
 
 def _go_on_unannounced(world: World, processes: list[Process]) -> bool:
@@ -303,7 +303,7 @@ def _recreate_ledger(world: World) -> None:
         process.posts.clear()
         process.timers.clear()
         process.missed = None  # an offset of a ledger that is gone
-        process.feed(LedgerRecreated())
+        process.feed(LedgerBegins(recreated=True))
         process.made_up_for()
 
 

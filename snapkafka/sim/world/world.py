@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from snapkafka.protocol.alignment import known_graph
-from snapkafka.protocol.events import StopAsked, TriggerAppended
+from snapkafka.protocol.events import StopAsked
 from snapkafka.protocol.records import Bye, Hello, InputTopic, LogEnd, RunsWithout, TopicPartition, Trigger
 
 from .broker_log import ABORTED, SimStored
@@ -186,8 +186,7 @@ class World(Surroundings):
         joined = [p for p in self.processes if p.joined and not p.paused]
         if joined:
             process = self.rng.choice(joined)
-            process.feed(TriggerAppended(n=record.n))
-            process.posts.append(record)
+            process.posts.append(process.signed(record))
 
     # -- the end -----------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from snapkafka.checks import CutView, LogRecord
 from snapkafka.protocol.colours import Cause, Effect
-from snapkafka.protocol.events import ChannelEnded, MarkerMet, MarkerSent, RecordMet
+from snapkafka.protocol.events import ChannelEnded, MarkerMet, MarkerSettled, RecordMet
 from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.records import LedgerRecord, LogEnd, TopicPartition, Trigger
 from snapkafka.wire import headers
@@ -133,7 +133,7 @@ class Offsets(Method):
             node.do(node.machine.settled(effect, tp, stamp.seq, SendOutcome.ACKED, offset=item.offset))
         else:
             self._into_log(item, None)
-            node.feed(MarkerSent(epoch=self._stamp(item).epoch, tp=tp, offset=item.offset))
+            node.feed(MarkerSettled(epoch=self._stamp(item).epoch, tp=tp, offset=item.offset))
 
     def receiving(self, process: Process, message: Message) -> None:
         node = self.nodes[process.number]
@@ -170,7 +170,7 @@ class Offsets(Method):
         item = self.world.carry_control(channel, header, 2 * (len(header) + len(headers.marker_key(process))))
         if self.world.load.fifo:
             self._into_log(item, None)
-            node.feed(MarkerSent(epoch=epoch, tp=tp, offset=item.offset))
+            node.feed(MarkerSettled(epoch=epoch, tp=tp, offset=item.offset))
 
     def control(self, process: Process, item: Control) -> None:
         node, stamp = self.nodes[process.number], self._stamp(item)

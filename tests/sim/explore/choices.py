@@ -16,7 +16,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
 
-from snapkafka.protocol import Cause, Dead, Report, TopicPartition, Trigger, TriggerAppended
+from snapkafka.protocol import Cause, Dead, Report, TopicPartition, Trigger
 from snapkafka.sim import App, Process, SimBroker, SimStored, World, WorldPlan
 from snapkafka.sim.judge import Execution
 from snapkafka.sim.world.surroundings import Surroundings
@@ -276,8 +276,7 @@ class ExploredWorld(World):
             stopped=stopped,
             asked_at=asked_at,
         )
-        process.feed(TriggerAppended(n=record.n))
-        process.posts.append(record)
+        process.posts.append(process.signed(record))
 
     def may_trigger(self) -> bool:
         """Return whether the author of a trigger would not be refused."""

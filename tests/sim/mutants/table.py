@@ -261,7 +261,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         always(ledger_fold, "unstamped_in_flight")
     ),
     Mutant("R16 hold: who aligns takes in red before its cut", plans.aligned_slowly, 13).patched(
-        edit(WorkerProtocol, "_red_met", "[HoldRecord(epoch=event.epoch)]", "[]")
+        edit(WorkerProtocol, "_red_met", "[Hold(epoch=event.epoch)]", "[]")
     ),
     # Without these no snapshot is captured any more.
     stuck("R2 forged: an epoch is believed", faults(forge=0.01), 1, nightly=True).patched(BELIEVES),
