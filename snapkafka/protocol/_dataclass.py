@@ -24,13 +24,8 @@ class InParts:
     __slots__ = ("_damaged", "_unread")
     REST = ""
 
-    def __init_subclass__(cls, *, rest: str = "", **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if rest:
-            cls.REST = rest
-
-    def defer(self, read: Callable[[Any], bool]) -> None:
-        """Leave the last fields to `read`, which sets them, or returns False if it cannot."""
+    def defer(self, read: Callable[[], dict[str, Any] | None]) -> None:
+        """Leave the last fields to `read`, which returns them, or None if it cannot."""
         object.__setattr__(self, "_unread", read)
 
     @property
@@ -43,10 +38,11 @@ class InParts:
         read = getattr(self, "_unread", None)
         if read is None:
             return
-        if not read(self):
+        if (rest := read()) is None:
             object.__setattr__(self, "_damaged", True)
-            for name in self.rest():
-                object.__setattr__(self, name, self.__dataclass_fields__[name].default)  # type: ignore[attr-defined]
+            rest = {name: self.__dataclass_fields__[name].default for name in self.rest()}  # type: ignore[attr-defined]
+        for name, item in rest.items():
+            object.__setattr__(self, name, item)
         object.__setattr__(self, "_unread", None)  # last: another thread that asks meanwhile reads it, too
 
     @classmethod

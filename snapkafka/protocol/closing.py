@@ -9,15 +9,15 @@ records may precede the marker; the colour in their header distinguishes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Iterator, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
-from .actions import Action, AppendToLedger, SendMarkers
+from .actions import SendMarkers
 from .colours import Colours, Torn
 from .cut import OpenCut
 from .events import ChannelEnded, CutTimed, MarkerSettled
-from .records import UNKNOWN_PARTITION, Abort, ChannelRange, Report, TopicPartition, TornEvent
+from .records import ChannelRange, Report, TopicPartition, TornEvent
 
 if TYPE_CHECKING:
     from .ledger_view import LedgerView
@@ -82,7 +82,9 @@ def reported_at_once(cut: OpenCut, *, process: int, n: int) -> Report:
     )
 
 
-def _unknown(cut: OpenCut, record: Report, ledger: LedgerView) -> Iterator[tuple[int, TopicPartition]]:
+def unknown_partitions(
+    cut: OpenCut, record: Report, ledger: LedgerView
+) -> Iterator[tuple[int, TopicPartition]]:
     """Yield the snapshots for which white records lie in a partition that nobody had named as an input, so that it has
     no position."""
     white = {TopicPartition(e.topic, e.partition) for e in record.sent if e.white_end or e.unacknowledged}
@@ -100,9 +102,6 @@ class OpenCuts:
         self.cuts: dict[int, OpenCut] = {}
         self.aborted: set[int] = set()  # epochs this process has aborted and not yet read back
 
-    def clear(self) -> None:
-        self.cuts.clear()
-
     def wants(self, cut: OpenCut, undecided: Set[int]) -> bool:
         """Return whether a report is of use: whether the cut serves a snapshot that may still be captured."""
         return any(cut.serves(epoch) for epoch in undecided if epoch not in self.aborted)
@@ -113,45 +112,6 @@ class OpenCuts:
         for epoch, cut in list(self.cuts.items()):
             if not self.wants(cut, undecided):
                 del self.cuts[epoch]
-
-    def advance(
-        self, colours: Colours, ledger: LedgerView, *, process: int, next_n: Callable[[], int]
-    ) -> list[Action]:
-        """Return the markers that can be sent now, and the reports that are ready."""
-        actions: list[Action] = []
-        for epoch, cut in sorted(self.cuts.items()):
-            actions += ask_markers(cut, colours)
-            if ready(cut, colours):
-                record = report(cut, colours, process=process, n=next_n())
-                for unknown, tp in _unknown(cut, record, ledger):
-                    why = f"process {process} has sent to {tp}, which no process has named as its input"
-                    actions += self.abort(
-                        [unknown], UNKNOWN_PARTITION, why, str(tp), process=process, next_n=next_n
-                    )
-                actions.append(AppendToLedger(record=record))
-                del self.cuts[epoch]
-        return actions
-
-    def abort(
-        self,
-        epochs: Iterable[int],
-        code: str,
-        reason: str,
-        culprit: str,
-        *,
-        process: int,
-        next_n: Callable[[], int],
-    ) -> list[Action]:
-        """Abort these snapshots, where this process has not done so before."""
-        actions: list[Action] = []
-        for epoch in epochs:
-            if epoch not in self.aborted:
-                self.aborted.add(epoch)
-                record = Abort(
-                    process=process, n=next_n(), epoch=epoch, code=code, reason=reason, culprit=culprit
-                )
-                actions.append(AppendToLedger(record=record))
-        return actions
 
     def take(self, event: MarkerSettled | CutTimed | ChannelEnded) -> None:
         """Note a fact that the report will state."""

@@ -9,6 +9,7 @@ Its id is the ledger offset of its `Hello`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, assert_never
 
 from .actions import Action, AppendHello, AppendToLedger, StartTimer
@@ -22,6 +23,7 @@ from .offsets import SOMEBODY
 from .records import (
     APP_RUNS_WITHOUT,
     NOBODY,
+    Abort,
     Bye,
     Dead,
     TopicPartition,
@@ -91,7 +93,7 @@ class Member(Work):
         if self.process is None and self._hello_n is None:
             return []  # it has not said anything yet
         void, self.process = NOBODY if self.process is None else self.process, None
-        self.open.clear()
+        self.open.cuts.clear()
         self.inputs.lose()
         self.positions.forget_cuts()
         self.earlier.append(self.colours)
@@ -146,7 +148,7 @@ class Member(Work):
         if process is None:
             return []  # if a Hello is on its way, then when that is read
         self.stood_down, self.process, self._hello_n = process, None, None
-        self.open.clear()
+        self.open.cuts.clear()
         bye = Bye(process=process, n=self._next_n(), goes_on=True, since=self.ledger.end, reason=why)
         return [AppendToLedger(record=bye), *self.aligner.clear()]
 
@@ -196,9 +198,7 @@ class Member(Work):
             for epoch, view in sorted(self.ledger.snapshots.items())
             if view.open or (view.captured_at is not None and view.captured_at >= since)
         ]
-        return self.open.abort(
-            mixed, APP_RUNS_WITHOUT, what, self._name, process=self._me, next_n=self._next_n
-        )
+        return self._abort(mixed, APP_RUNS_WITHOUT, what, self._name)
 
     def _contaminated(self) -> list[Action]:
         """Fail every open snapshot (R15): work without the machine may have mixed its colours."""
@@ -217,9 +217,22 @@ class Member(Work):
             return []  # who is nobody writes nothing; it is missed as it is
         among = self.ledger.snapshots if captured else self.ledger.open
         epochs = [e for e, view in sorted(among.items()) if above < e <= upto and view.failure is None]
-        actions = self.open.abort(epochs, code, reason, culprit, process=self._me, next_n=self._next_n)
+        actions = self._abort(epochs, code, reason, culprit)
         self._drop_decided()
         return actions
+
+    def _abort(self, epochs: Iterable[int], code: str, reason: str, culprit: str) -> list[Action]:
+        """Abort these snapshots, where this process has not done so before."""
+        due = [epoch for epoch in epochs if epoch not in self.open.aborted]
+        self.open.aborted.update(due)
+        return [
+            AppendToLedger(
+                record=Abort(
+                    process=self._me, n=self._next_n(), epoch=e, code=code, reason=reason, culprit=culprit
+                )
+            )
+            for e in due
+        ]
 
     def _drop_decided(self) -> None:
         """Drop decided snapshots: an aborted one leaves no memory behind; the process simply stays red (R4)."""

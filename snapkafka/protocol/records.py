@@ -197,7 +197,7 @@ class Trigger:
 
 
 @value
-class Report(InParts, rest="sent"):
+class Report(InParts):
     """A process turned red for `epoch` (from `previous`) at these positions, and all its white records are in the log
     (R3, R7). A process that no open snapshot requires reports at its cut, without the fields from `unstamped` on.
 
@@ -207,6 +207,7 @@ class Report(InParts, rest="sent"):
     it (R3). The fields from `sent` on are read by whoever gathers a captured snapshot, and where it is to be aligned.
     """
 
+    REST = "sent"
     process: int
     n: int
     epoch: int

@@ -79,6 +79,7 @@ from .membership import Member, timer
 from .records import (
     NOT_ALIGNED,
     NOT_GIVEN,
+    UNKNOWN_PARTITION,
     Assigned,
     ChangelogEnd,
     Dead,
@@ -315,9 +316,16 @@ class WorkerProtocol(Member):
         """Return the actions that became possible: markers that can be sent, reports that are ready."""
         if self.process is None:
             return []
-        aligned = self._align() if self.aligning else []
-        reports = self.open.advance(self.colours, self.ledger, process=self.process, next_n=self._next_n)
-        actions = [*aligned, *reports]
+        actions: list[Action] = self._align() if self.aligning else []
+        for epoch, cut in sorted(self.open.cuts.items()):
+            actions += closing.ask_markers(cut, self.colours)
+            if closing.ready(cut, self.colours):
+                record = closing.report(cut, self.colours, process=self.process, n=self._next_n())
+                for unknown, tp in closing.unknown_partitions(cut, record, self.ledger):
+                    why = f"{self._name} has sent to {tp}, which no process has named as its input"
+                    actions += self._abort([unknown], UNKNOWN_PARTITION, why, str(tp))
+                actions.append(AppendToLedger(record=record))
+                del self.open.cuts[epoch]
         if actions:
             self._rest()
         return actions

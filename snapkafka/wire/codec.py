@@ -87,17 +87,12 @@ def decode(data: bytes | None) -> LedgerRecord:
     return typing.cast(LedgerRecord, record)
 
 
-def _read_rest(form: _Form, data: bytes, record: InParts) -> bool:
+def _read_rest(form: _Form, data: bytes) -> dict[str, Any] | None:
     try:
         found, plain = _read(zlib.decompressobj().decompress(data, REST_BYTES_MAX))
-        if found is not form:
-            return False
-        values = _values(form, plain)
+        return _values(form, plain) if found is form else None
     except (UndecodableError, zlib.error):
-        return False
-    for name, value in values.items():
-        object.__setattr__(record, name, value)
-    return True
+        return None
 
 
 def load() -> None:

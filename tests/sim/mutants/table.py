@@ -173,7 +173,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         COUNTS_WHAT_FAILED
     ),
     Mutant("R7 unknown: white in a partition that nobody named", plans.growing, 19).patched(
-        always(closing, "_unknown", ())
+        always(closing, "unknown_partitions", ())
     ),
     Mutant("R7 report: at the cut", sober, 5, "cut").patched(always(closing, "ready", True)),
     Mutant("R8 end: of ranges, one too early", sober, 6, "cut").patched(shifted(ends=-1)),
