@@ -376,8 +376,7 @@ class Process(MachineDriver):
         )
         for unread in self.machine.ledger.unread(trigger.apps):
             logger.warning("snapkafka: %s", unread, extra=self.about(snapshot=trigger.id))
-        process = self.machine.process
-        self.append(replace(trigger, process=NOBODY if process is None else process))
+        self.append(replace(trigger, process=self.machine.author))
         return trigger.id
 
     async def _catch_up(self) -> None:

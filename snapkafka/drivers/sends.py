@@ -314,11 +314,8 @@ class Sends:
                 answer(MarkerSettled(epoch=epoch, tp=run.tp, offset=offset))
             else:
                 why = "it left without its header" if failure is None else failure.reason
-                answer(
-                    MarkerSettled(
-                        epoch=epoch, tp=run.tp, failure=why, seq=-1 if run.last is None else run.last
-                    )
-                )
+                seq = -1 if run.last is None else run.last
+                answer(MarkerSettled(epoch=epoch, tp=run.tp, failure=why, seq=seq))
             return
         assert run.effect is not None
         outcome, reason = failure or ACKED

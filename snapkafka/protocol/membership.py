@@ -132,6 +132,11 @@ class Member(Work):
         assert self.process is not None, "a process that has not joined writes nothing but Hello"
         return self.process
 
+    @property
+    def author(self) -> int:
+        """The author of what this process writes, whether it has joined or not."""
+        return NOBODY if self.process is None else self.process
+
     def _next_n(self) -> int:
         self._n += 1
         return self._n

@@ -124,9 +124,8 @@ class Play:
         apps = tuple(command.options_list("apps"))
         asked_at, ends = self._asked or self._asks()
         fold = self.stage.fold
-        me = self.stage.actors[asker].machine.process if asker else None
         trigger = Trigger(
-            process=NOBODY if me is None else me,
+            process=self.stage.actors[asker].machine.author if asker else NOBODY,
             n=self.stage.number(),
             id=command.next(),
             attempt=int(command.option("attempt", "1")),

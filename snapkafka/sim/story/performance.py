@@ -38,7 +38,6 @@ from snapkafka.protocol.events import (
 from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (
-    NOBODY,
     ChangelogEnd,
     Hello,
     InputTopic,
@@ -140,9 +139,8 @@ class StoryMember(MachineDriver):
         if known is not None:
             self.meet_marker(known)  # as if a marker had come from outside
             return
-        me = self.machine.process
         trigger = Trigger(
-            process=NOBODY if me is None else me,
+            process=self.machine.author,
             n=next(self.ledger.numbers),
             id=snapshot,
             who=self.name,

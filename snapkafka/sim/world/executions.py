@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from snapkafka.protocol.colours import Cause
+from snapkafka.protocol.colours import Cause, Torn
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.sim.judge import WITHOUT
 
@@ -65,7 +65,7 @@ class Runner(LedgerUser):
         if running.answer is not None:
             record, running.answer, running.awaits = running.answer, None, False
             epoch = record.epoch if self.is_ours(record) else None
-            self.torn(lambda: self.do(self.machine.torn(self.machine.colours.tear(running.cause, epoch))))
+            self.torn(lambda: self.machine.colours.tear(running.cause, epoch))
             self.world.history.step(running.execution, "reply", record.step)
             return
         running.awaits = False
@@ -114,11 +114,7 @@ class Runner(LedgerUser):
     def touch(self, running: SimRunning, kind: str, key: str, *, write: bool) -> None:
         if self.machine.colours.tearing:
             name = self._name(running, kind)
-            self.torn(
-                lambda: self.do(
-                    self.machine.torn(self.machine.colours.touch(running.cause, name, key, write=write))
-                )
-            )
+            self.torn(lambda: self.machine.colours.touch(running.cause, name, key, write=write))
 
     def expire_window(self) -> bool:
         """Expire a window, outside any event and without a record; False: no table has one."""
@@ -135,9 +131,7 @@ class Runner(LedgerUser):
     def note_expiry(self, name: str, key: str) -> None:
         """Feed the machine, as the driver does by its hook in Faust."""
         if self.machine.colours.tearing:
-            self.torn(
-                lambda: self.do(self.machine.torn(self.machine.colours.touch(None, name, key, write=True)))
-            )
+            self.torn(lambda: self.machine.colours.touch(None, name, key, write=True))
 
     # -- what an event holds of a table: the machine is fed the first look-up only ------------------------------
 
@@ -145,11 +139,7 @@ class Runner(LedgerUser):
         """Look up a value that changes in place."""
         name, cause = self._name(running, kind), running.cause
         unrecorded = kind.endswith("hold")
-        self.torn(
-            lambda: self.do(
-                self.machine.torn(self.machine.colours.hold(cause, name, key, unrecorded=unrecorded))
-            )
-        )
+        self.torn(lambda: self.machine.colours.hold(cause, name, key, unrecorded=unrecorded))
         cell = self._table(running, kind).setdefault(key, Cell())
         running.held[f"{name} {key}"] = cell, self.machine.colours.epoch
         self.world.history.look(running.execution, cell, f"{kind} {key}")
@@ -167,7 +157,7 @@ class Runner(LedgerUser):
 
     def _iterate(self, running: SimRunning, kind: str) -> None:
         name, cause = self._name(running, kind), running.cause
-        self.torn(lambda: self.do(self.machine.torn(self.machine.colours.iterate(cause, name))))
+        self.torn(lambda: self.machine.colours.iterate(cause, name))
         table = self._table(running, kind)
         running.iterator = sorted(table.items(), reverse=True)
         self.world.history.step(running.execution, kind)
@@ -193,14 +183,14 @@ class Runner(LedgerUser):
         if record.process != self.machine.process or not self.is_ours(record):
             key, epoch = record.key, record.epoch
             if self.is_ours(record):
-                self.torn(lambda: self.do(self.machine.torn(self.machine.colours.received("g", key, epoch))))
+                self.torn(lambda: self.machine.colours.received("g", key, epoch))
             self.world.history.recovered(self.shared, record.key, record.value, record.step)
 
-    def torn(self, ask: Callable[[], object]) -> None:
+    def torn(self, ask: Callable[[], list[Torn]]) -> None:
         """Note where in the history events were torn, if any were: only the checker uses this."""
         colours = self.machine.colours
         before = [colours.running.get(running.cause, 0) for running in self.running]
-        ask()
+        self.do(self.machine.torn(ask()))
         for running, was in zip(self.running, before, strict=True):
             now = colours.running.get(running.cause, 0)
             if now > was:

@@ -4,7 +4,6 @@ without them (R15). Each is a step of its own."""
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 
 from snapkafka.protocol.actions import Hold, StartTimer
 from snapkafka.protocol.events import (
@@ -24,7 +23,6 @@ from snapkafka.protocol.records import (
     Report,
     Table,
     TailLost,
-    Trigger,
 )
 
 from .broker_log import SimStored
@@ -152,11 +150,6 @@ class LedgerUser(Sender):
         else:
             self.missed = max(missed, self.missed or 0)
         self.feed(Absence())
-
-    def signed(self, trigger: Trigger) -> Trigger:
-        """Return a trigger as one by this process."""
-        me = self.machine.process
-        return replace(trigger, process=NOBODY if me is None else me)
 
     def is_ours(self, record: SimStored) -> bool:
         """Return whether a record has a header of this ledger. Epochs of another one mean nothing."""

@@ -186,7 +186,7 @@ class World(Surroundings):
         joined = [p for p in self.processes if p.joined and not p.paused]
         if joined:
             process = self.rng.choice(joined)
-            process.posts.append(process.signed(record))
+            process.posts.append(replace(record, process=process.machine.author))
 
     # -- the end -----------------------------------------------------------------------------------------------
 

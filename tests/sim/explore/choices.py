@@ -269,6 +269,7 @@ class ExploredWorld(World):
         assert seen is not None, "it may trigger"
         asked_at, ends, stopped = seen
         record = Trigger(
+            process=process.machine.author,
             n=self.number(),
             id=name,
             marker_topics=self.plan.marker_topics,
@@ -276,7 +277,7 @@ class ExploredWorld(World):
             stopped=stopped,
             asked_at=asked_at,
         )
-        process.posts.append(process.signed(record))
+        process.posts.append(record)
 
     def may_trigger(self) -> bool:
         """Return whether the author of a trigger would not be refused."""

@@ -182,9 +182,8 @@ class Tables:
             table.in_place = True
         if self._colours and (epoch := self._colours.pop(place, 0)):
             key = _key(table, event.key)
-            self._driver.do(
-                self._driver.machine.torn(self._driver.machine.colours.received(table.name, key, epoch))
-            )
+            machine = self._driver.machine
+            self._driver.do(machine.torn(machine.colours.received(table.name, key, epoch)))
         return True
 
     def store_asked(self, tp: Any, offset: int | None) -> None:

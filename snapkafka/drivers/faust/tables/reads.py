@@ -149,10 +149,9 @@ class Reads:
 
     @contained(USED)
     def _touched(self, cause: Cause | None, table: Any, key: Any, *, write: bool = True) -> None:
-        if self._machine.colours.tearing:
-            self._driver.do(
-                self._machine.torn(self._machine.colours.touch(cause, table.name, key, write=write))
-            )
+        colours = self._machine.colours
+        if colours.tearing:
+            self._driver.do(self._machine.torn(colours.touch(cause, table.name, key, write=write)))
 
     def note_lookup(self, table: Any, key: Any) -> None:
         """Note that the event running here has read a value that it can see change."""
@@ -169,11 +168,9 @@ class Reads:
     def _held(self, table: Any, key: Any) -> None:
         cause = self._driver.events.cause()
         if cause is not None:
-            held = self._machine.torn(
-                self._machine.colours.hold(cause, table.name, key, unrecorded=not table.of_sets)
-            )
-            if held:
-                self._driver.do(held)
+            torn = self._machine.colours.hold(cause, table.name, key, unrecorded=not table.of_sets)
+            if torn:
+                self._driver.do(self._machine.torn(torn))
 
     def vanished(self, table: Any, key: Any) -> None:
         """Note that a key was removed from the store without a record, as when a window expires: this is a write."""
