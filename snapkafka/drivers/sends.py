@@ -241,19 +241,15 @@ class Sends:
         else:
             seq = machine.send_stamped(effect, partition.tp)
         partition.last = batch
-        return effect, seq, self._header(partition.check, effect, seq), waiting
-
-    def _header(self, check: int, effect: Effect, seq: int) -> bytes:
-        """Return the bytes of a stamp: 18, 27 with the cause."""
-        process, ledger = self._machine.process, self.host.ledger_id
-        assert process is not None
-        epoch, cause, _, _ = effect
+        ledger, check, (epoch, cause, _, _) = self.host.ledger_id, partition.check, effect
         if cause is None or not self._with_cause:
-            return wire.stamp(ledger, check, epoch, process, seq)
-        _, (topic, partition), offset, _ = cause
-        return wire.stamp_with_cause(
-            ledger, check, epoch, process, seq, wire.topic_check(topic), partition, offset
-        )
+            header = wire.stamp(ledger, check, epoch, machine.process, seq)
+        else:
+            _, (topic, number), offset, _ = cause
+            header = wire.stamp_with_cause(
+                ledger, check, epoch, machine.process, seq, wire.topic_check(topic), number, offset
+            )
+        return effect, seq, header, waiting
 
     def _unstamped(self, waiting: Waiting | None, effect: Effect | None, cause: Cause | None) -> Stamp:
         """Return what a record without a stamp counts as."""

@@ -14,7 +14,7 @@ from tests.driver.live import live
 #: From fetch to commit, of a record with a header of ours.
 OF_AN_EVENT_MAX: Final = 10
 #: Besides those of its event: from the write in the agent until it is acknowledged.
-OF_A_TABLE_WRITE_MAX: Final = 15
+OF_A_TABLE_WRITE_MAX: Final = 13
 
 
 @pytest.mark.timeout(150)

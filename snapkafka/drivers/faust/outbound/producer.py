@@ -126,32 +126,31 @@ class OutgoingRecords:
             if future is None:
                 self._waiting += 1
                 setattr(fut, EFFECT, self._sends.enter())
-            else:
-                self._notify(fut, future)
+            else:  # notify the objects that Faust notifies when it takes a message out of its buffer
+                producer, topic, key, value = self._producer, channel.topics[0], message.key, message.value
+                _faust_log.debug(
+                    "send: topic=%r k=%r v=%r timestamp=%r partition=%r",
+                    topic,
+                    key,
+                    value,
+                    at,
+                    message.partition,
+                )
+                try:
+                    state = producer.app.sensors.on_send_initiated(
+                        producer, topic, message=message, keysize=_size_of(key), valsize=_size_of(value)
+                    )
+                except Exception as error:  # in Faust's task it would end the worker
+                    self._driver.spawn(producer.buffer.crash(error))
+                else:
+                    published = partial(channel._on_published, message=fut, state=state, producer=producer)
+                    future.add_done_callback(published, context=self._outside)
         except Exception as error:
             self._driver.stand_down(RECORDING, error)
             if future is not None:
                 future.add_done_callback(partial(_resolve, fut))
         if future is None:
             self._put(fut)
-
-    def _notify(self, fut: Any, future: Any) -> None:
-        """Notify the objects that Faust notifies when it takes a message out of its buffer."""
-        producer, message = self._producer, fut.message
-        topic, key, value = message.channel.topics[0], message.key, message.value
-        _faust_log.debug(
-            "send: topic=%r k=%r v=%r timestamp=%r partition=%r",
-            *(topic, key, value, message.timestamp, message.partition),
-        )
-        try:
-            state = producer.app.sensors.on_send_initiated(
-                producer, topic, message=message, keysize=_size_of(key), valsize=_size_of(value)
-            )
-        except Exception as error:  # in Faust's task it would end the worker
-            self._driver.spawn(producer.buffer.crash(error))
-            return
-        published = partial(message.channel._on_published, message=fut, state=state, producer=producer)
-        future.add_done_callback(published, context=self._outside)
 
     async def send_buffered(self, fut: Any) -> None:
         """Replace `ProducerBuffer._send_pending`: the message has entered."""
