@@ -358,17 +358,8 @@ async def test_positions_only_go_forward_and_never_beyond_what_was_received(here
     assert view(here.cluster).snapshots[epoch].open  # nothing of that was its cut
     assert await here.cut("one", (P0, 2))
     assert await here.positions(epoch) == {P0: 2, P1: 0}
-
-
-async def test_who_receives_again_joins_again_and_starts_where_it_is_not_processed(here: Here) -> None:
-    await here.receives(4)
-    await here.till.processed([(P0, 2)])
     with pytest.raises(TriggerRefusedError, match="has received already"):
         await here.receiving().task
-    await here.till.leave("its stream has ended")
-    here.till = here.another()
-    await here.till.join([CHANGE])
-    await here.receiving().have(b"2", b"3")
 
 
 async def test_what_is_too_large_is_refused_by_name_and_kept(here: Here) -> None:
