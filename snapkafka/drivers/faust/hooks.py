@@ -14,7 +14,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from .support import at_start, refusal, wrap_factory
+from ..patches import watch_made
+from .support import at_start, refusal
 from .tables.changelogs import delay_compaction
 from .web import serve
 
@@ -72,11 +73,7 @@ def install_hooks(driver: FaustDriver) -> None:
     app = driver.app
 
     def wrap(name: str, attach: Callable[[Any], Any], existing: Any) -> None:
-        def attach_or_stand_down(made: Any) -> None:
-            with driver.failing_open(f"to patch what Faust's {name} creates", for_good=True):
-                attach(made)
-
-        wrap_factory(app, name, attach_or_stand_down, existing=existing)
+        watch_made(driver, app, name, attach, f"to patch what Faust's {name} creates", existing)
 
     with driver.failing_open("to patch Faust", for_good=True):
         driver.app_defined()

@@ -1,5 +1,5 @@
 """What snapkafka was written for: releases of Faust and aiokafka, and settings of an app (R15); and what is done to an
-app with it or without: at its start, and when it creates its parts.
+app with it or without at its start.
 
 A hook may keep its name and its arguments in another release and change its meaning, in the middle of an app's work. So
 these releases are known by number, and on any other one a worker runs without snapkafka, by name. A new release is a
@@ -72,24 +72,6 @@ def require_usable(app: Any) -> None:
     """
     if why := refusal(app):
         raise UnusableError(why)
-
-
-def wrap_factory(app: Any, name: str, attach: Callable[[Any], Any], *, existing: Any) -> None:
-    """Call `attach` with whatever the factory `name` of an app creates, and with what it has created already.
-
-    Args:
-        existing: the object that exists already; None: there is none yet.
-    """
-    make = getattr(app, name)
-
-    def made() -> Any:
-        product = make()
-        attach(product)
-        return product
-
-    setattr(app, name, made)
-    if existing is not None:
-        attach(existing)
 
 
 def at_start(app: Any, *, before: Step | None = None, after: Step | None = None) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from snapkafka.errors import SnapkafkaError
 
 from ..metrics import rendered
-from .support import wrap_factory
+from ..patches import watch_made
 
 if TYPE_CHECKING:
     from ..process import Process
@@ -24,7 +24,7 @@ def serve(host: Process) -> None:
         with host.failing_open("to add its pages", then="there are none"):
             _add_pages(host, server)
 
-    wrap_factory(host.app, "_new_web", attach, existing=host.app.__dict__.get("web"))
+    watch_made(host, host.app, "_new_web", attach, "to add its pages", host.app.__dict__.get("web"))
 
 
 def _add_pages(host: Process, server: Any) -> None:

@@ -31,12 +31,13 @@ from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevok
 from snapkafka.protocol.records import ChangelogEnd, TopicPartition
 
 from ...ledger import RETRY_S
-from ...patches import before
+from ...patches import after, before
 from ...process import CLUSTER_AT_FAULT
 from ...reading import watch_positions
 from ..describe import internal_topics, runs_no_agents
 from ..restores import crash_if_refused, keep_metadata
 from ..support import require_usable
+from .running_events import RUNS
 
 if TYPE_CHECKING:
     from snapkafka.protocol.records import WhyUnread
@@ -64,8 +65,8 @@ class Membership:
         self._asking: asyncio.Task[None] | None = None
         self._said = False  # that asking fails, since the latest assignment
         self._subscribe: Callable[[Any], Coroutine[Any, Any, None]] = consumer.subscribe
-        self._ack: Callable[[Any], Any] = consumer.ack
-        consumer.subscribe, consumer.ack = self.subscribe, self.ack
+        consumer.subscribe = self.subscribe
+        after(driver, consumer, "ack", self._acked, RUNS)
         # Faust waits until all that it has taken in is acknowledged.
         before(driver, consumer, "stop_flow", driver.forget_held, "to forget what it holds back")
         driver.app.on_rebalance_complete.connect(self.announce, weak=False)
@@ -133,13 +134,11 @@ class Membership:
         if tp.topic not in internal_topics(self._driver.app) | self._driver.tables.topics:
             self._driver.reading_moved(tp, start, end, why)
 
-    def ack(self, message: Any) -> bool:
-        """Replace `Consumer.ack`: note an acknowledgement, also by `event.ack()`, which no sensor sees."""
-        done = bool(self._ack(message))
+    def _acked(self, _: bool, message: Any) -> None:
+        """Note an acknowledgement, also by `event.ack()`, which no sensor sees."""
         events = self._driver.events
         if events.parked:
-            events.note(events.acknowledged, message.tp, message.offset)
-        return done
+            events.acknowledged(message.tp, message.offset)
 
     # -- what only the broker knows ------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.records import TopicPartition
 
 from ...aio_client import AioClient, is_from
-from ...patches import contained
+from ...patches import contained, watch_made
 from ...sends import RECORDING, Transaction, Unacknowledged, not_committed
 from ..describe import in_transactions
 
@@ -57,8 +57,6 @@ class OutgoingRecords:
         )
         self.transactions = Transactions(driver) if in_transactions(driver.app) else None
         self._client: AioClient | None = None
-        self._make: Callable[..., Any] = producer._new_producer
-        producer._new_producer = self._made
         buffer = producer.buffer
         self._put, self._send_buffered = buffer.put, buffer._send_pending
         #: So many messages are in the buffer, or on their way out of it; while there are any, no other may pass.
@@ -73,16 +71,10 @@ class OutgoingRecords:
             and all(is_from(it, faust.topics) for it in (Topic.publish_message, Topic._on_published))
         )
         buffer.put, buffer._send_pending = self.put, self.send_buffered
-        if producer._producer is not None:
-            self._watch(producer._producer, None)
+        what, existing = "to stamp what is sent", producer._producer
+        watch_made(driver, producer, "_new_producer", self._watch, what, existing)
 
-    def _made(self, transactional_id: str | None = None) -> Any:
-        made = self._make(transactional_id=transactional_id)
-        with self._driver.failing_open("to stamp what is sent", for_good=True):
-            self._watch(made, transactional_id)
-        return made
-
-    def _watch(self, made: Any, transactional_id: str | None) -> None:
+    def _watch(self, made: Any, transactional_id: str | None = None) -> None:
         if transactional_id is None:
             self._client = AioClient(made, self._sends)
         elif self.transactions is not None:
