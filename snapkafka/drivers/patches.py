@@ -1,4 +1,4 @@
-"""What replaces functions of Faust and of aiokafka: with ours before or after it, or so that it can be undone."""
+"""What replaces functions of Faust and of aiokafka: with ours after it, or so that it can be undone."""
 
 from __future__ import annotations
 
@@ -26,23 +26,9 @@ def contained(what: str) -> Callable[[F], F]:
     return contain
 
 
-def before(host: Any, owner: Any, name: str, note: Callable[..., object], what: str) -> None:
-    """Call `note` before a function of an object. A fault in it makes `host` stand down, and the function is called
-    all the same (R15)."""
-    original = getattr(owner, name)
-
-    def noted(*args: Any, **kwargs: Any) -> Any:
-        try:
-            note(*args, **kwargs)
-        except Exception as error:
-            host.stand_down(what, error)
-        return original(*args, **kwargs)
-
-    setattr(owner, name, noted)
-
-
 def after(host: Any, owner: Any, name: str, note: Callable[..., object], what: str) -> None:
-    """Call `note` after a function of an object, with its result first; as for `before`."""
+    """Call `note` after a function of an object, with its result first. A fault in it makes `host` stand down, and the
+    result is the function's all the same (R15)."""
     original = getattr(owner, name)
 
     def noted(*args: Any, **kwargs: Any) -> Any:
@@ -60,7 +46,7 @@ def watch_made(
     host: Any, owner: Any, name: str, attach: Callable[..., object], what: str, existing: Any = None
 ) -> None:
     """Call `attach` with whatever a factory of an object creates, and with what it has created already; as for
-    `before`."""
+    `after`."""
     after(host, owner, name, attach, what)
     if existing is not None:
         host.note(what, attach, existing)

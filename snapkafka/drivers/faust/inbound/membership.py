@@ -31,7 +31,7 @@ from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevok
 from snapkafka.protocol.records import ChangelogEnd, TopicPartition
 
 from ...ledger import RETRY_S
-from ...patches import after, before
+from ...patches import after
 from ...process import CLUSTER_AT_FAULT
 from ...reading import watch_positions
 from ..describe import internal_topics, runs_no_agents
@@ -68,7 +68,7 @@ class Membership:
         consumer.subscribe = self.subscribe
         after(driver, consumer, "ack", self._acked, RUNS)
         # Faust waits until all that it has taken in is acknowledged.
-        before(driver, consumer, "stop_flow", driver.forget_held, "to forget what it holds back")
+        after(driver, consumer, "stop_flow", lambda _: driver.forget_held(), "to forget what it holds back")
         driver.app.on_rebalance_complete.connect(self.announce, weak=False)
 
     async def subscribe(self, topics: Any) -> None:

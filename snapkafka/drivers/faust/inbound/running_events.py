@@ -26,7 +26,7 @@ from snapkafka.errors import SnapkafkaError
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 
-from ...patches import before
+from ...patches import after
 
 if TYPE_CHECKING:
     from ..driver import FaustDriver
@@ -289,7 +289,7 @@ class Events:
     def watch_replies(self, consumer: Any) -> None:
         """Patch Faust's reply consumer: who registers a promise has asked."""
         self._replies = consumer
-        before(self._driver, consumer, "add", self._asks, "to record who asks")
+        after(self._driver, consumer, "add", self._asks, "to record who asks")
 
     def _asks(self, *_: Any) -> None:
         cause, running = self.cause(), self._machine.colours.running
