@@ -8,9 +8,10 @@ import random
 import time
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from snapkafka import ops
@@ -128,30 +129,44 @@ class Cycle:
         )
 
 
+def take(connection: Connection, namespace: str, name: str, storage: Path | str) -> None:
+    """Take a snapshot."""
+    options = {"snapshot_id": name, "storage": str(storage), "ttl_ms": 30_000}
+    asyncio.run(ops.trigger(connection, namespace, wait=True, **options))  # type: ignore[arg-type]
+
+
+def assembled(
+    connection: Connection, namespace: str, name: str, *, with_inputs: bool = False
+) -> ops.JobResult:
+    """Assemble and verify it."""
+    spec = ops.JobSpec(namespace=namespace, snapshots=(name,), with_inputs=with_inputs)
+    (found,) = asyncio.run(ops.assemble(connection, spec))
+    assert found.verdict == "VERIFIED", f"{name}: {found.verdict}: {found.checks}"
+    return found
+
+
 @contextmanager
-def cycle_at_cut(kafka: Broker, folder: Path, seed: int) -> Iterator[tuple[Cycle, Connection, Path]]:
-    """Run a system that has taken the snapshot `cut` of half of its input; provide also its storage."""
+def cycle_at_cut(
+    kafka: Broker,
+    folder: Path,
+    seed: int,
+    *,
+    env: Mapping[str, str] = MappingProxyType({}),
+    data: Path | None = None,
+    ready: Callable[[Cycle], bool] = lambda cycle: cycle.sent() > AT_CUT,
+) -> Iterator[tuple[Cycle, Connection, Path]]:
+    """Run a system that has taken the snapshot `cut` of half of its input, once it is `ready`; provide also its
+    storage."""
     connection, storage = Connection(bootstrap=kafka.bootstrap), folder / "storage"
     storage.mkdir()
     with observing(kafka.bootstrap, f"e{uuid.uuid4().hex[:8]}") as observer:
         cycle = Cycle(kafka.bootstrap, folder, observer, seed)
         try:
-            cycle.start({"CYCLE_SUM_S": "0.03"})  # messages pile up before it
+            cycle.start({"CYCLE_SUM_S": "0.03", **env}, data=data)  # messages pile up before it
             observer.wait_for_workers(cycle.system)
             cycle.feed(0, ITEMS // 2)
-            wait_until(
-                "the first outputs", lambda: cycle.sent() > AT_CUT, timeout_s=END_S, system=cycle.system
-            )
-            asyncio.run(
-                ops.trigger(
-                    connection,
-                    observer.namespace,
-                    snapshot_id="cut",
-                    storage=str(storage),
-                    ttl_ms=30_000,
-                    wait=True,
-                )
-            )
+            wait_until("it to be ready", lambda: ready(cycle), timeout_s=END_S, system=cycle.system)
+            take(connection, observer.namespace, "cut", storage)
             yield cycle, connection, storage
         except BaseException:
             for worker in cycle.system.workers:
@@ -161,12 +176,11 @@ def cycle_at_cut(kafka: Broker, folder: Path, seed: int) -> Iterator[tuple[Cycle
             cycle.system.stop()
 
 
-def assembled_cut(connection: Connection, namespace: str) -> ops.JobResult:
+def assembled_cut(connection: Connection, namespace: str, *, with_inputs: bool = False) -> ops.JobResult:
     """Assemble and verify the snapshot `cut`, with messages in flight."""
-    (assembled,) = asyncio.run(ops.assemble(connection, ops.JobSpec(namespace=namespace, snapshots=("cut",))))
-    assert assembled.verdict == "VERIFIED", assembled.checks
-    assert assembled.tables["messages"] > 0, "nothing was in flight: the test shows nothing"
-    return assembled
+    found = assembled(connection, namespace, "cut", with_inputs=with_inputs)
+    assert found.tables["messages"] > 0, "nothing was in flight: the test shows nothing"
+    return found
 
 
 def folded(records: Sequence[Record]) -> dict[str, object]:

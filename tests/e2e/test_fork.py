@@ -19,7 +19,7 @@ from tests.e2e.recovering import recovered
 from tests.features.harness import is_marker, read_topics
 from tests.observing import Observer
 
-from .cycles import AT_CUT, END_S, ITEMS, Cycle, assembled_cut, cycle_at_cut
+from .cycles import AT_CUT, END_S, ITEMS, Cycle, assembled, assembled_cut, cycle_at_cut, take
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
@@ -63,7 +63,7 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
         forked.__dict__ |= cycle.__dict__ | {"prefix": prefixed(FORK, cycle.prefix)}
         cycle.feed(ITEMS // 2)
         cycle.await_tables()
-        assembled = assembled_cut(connection, namespace)
+        cut = assembled_cut(connection, namespace)
         before = settled(lambda: fingerprint(kafka.bootstrap, cycle.prefix), cycle.system)
 
         done = recovered(connection, namespace, fork=FORK, with_inputs=True, expires_s=60)
@@ -98,7 +98,7 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
         totals = {it.table: it.added + it.changed + it.unchanged for it in changed.tables}
         assert totals["counts"] == totals["back"] == totals["sums"] == len(cycle.expected()["counts"])
         assert not any(it.removed for it in changed.tables)
-        assert sum(it.messages_before for it in changed.channels) == assembled.tables["messages"]
+        assert sum(it.messages_before for it in changed.channels) == cut.tables["messages"]
         assert sum(it.messages_after for it in changed.channels) == 0, "all of it was processed"
         groups = groups_of_forks(observer)
         assert len(groups) == 2 * len(apps), "of each app its own, and the one that shows its positions"
@@ -113,13 +113,6 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
 
 def difference(connection: Connection, namespace: str, fork: ops.Recovered, storage: str) -> ops.Difference:
     """Take a snapshot of the fork, which has processed everything, and compare it with the one it was created from."""
-    asyncio.run(
-        ops.trigger(
-            connection, fork.plan.namespace, snapshot_id="end", storage=storage, ttl_ms=30_000, wait=True
-        )
-    )
-    (assembled,) = asyncio.run(
-        ops.assemble(connection, ops.JobSpec(namespace=fork.plan.namespace, snapshots=("end",)))
-    )
-    assert assembled.verdict == "VERIFIED", assembled.checks
+    take(connection, fork.plan.namespace, "end", storage)
+    assembled(connection, fork.plan.namespace, "end")
     return asyncio.run(ops.diff(connection, namespace, fork=FORK, keys=1))

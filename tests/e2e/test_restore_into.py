@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import uuid
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import Final
 
 import pytest
 
-from snapkafka import ops
 from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.protocol import TopicPartition
@@ -20,9 +17,9 @@ from snapkafka.store import read_manifest
 from snapkafka.testing import EmbeddedKafka, RunningSystem, wait_until
 from tests.e2e.recovering import recovered
 from tests.features.harness import Record, is_marker
-from tests.observing import Observer, observing
+from tests.observing import observing
 
-from .cycles import END_S, ITEMS, Cycle
+from .cycles import END_S, ITEMS, Cycle, assembled, assembled_cut, cycle_at_cut, take
 from .cycling_names import PARTITIONS
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
@@ -33,52 +30,30 @@ AT_CUT, AT_LOSS = ITEMS // 2, ITEMS // 2 + 50
 ENV: Final = {"CYCLE_ON_DISK": "1", "CYCLE_SUM_S": "0.06"}
 
 
-def read_through(cycle: Cycle, observer: Observer) -> bool:
+def read_through(cycle: Cycle) -> bool:
     """Have both agents of `work` processed all that lies there?"""
     tps = [TopicPartition(f"{cycle.prefix}work", n) for n in range(PARTITIONS)]
-    ends = observer.call(observer.admin.log_ends(tps))
-    committed = observer.call(observer.admin.committed(f"{cycle.prefix}left"))
+    ends = cycle.observer.call(cycle.observer.admin.log_ends(tps))
+    committed = cycle.observer.call(cycle.observer.admin.committed(f"{cycle.prefix}left"))
     return sum(ends.values()) > 0 and all(committed.get(tp, (-1, ""))[0] == end for tp, end in ends.items())
 
 
-def lose(kafka: EmbeddedKafka, namespace: str, tmp_path: Path, *, stored: bool) -> tuple[Cycle, list[Record]]:
-    """Run the system until a snapshot of it is assembled, kill it and its cluster; returns what had come out.
+def lose(kafka: EmbeddedKafka, tmp_path: Path, *, stored: bool) -> tuple[Cycle, list[Record]]:
+    """Run the system until a snapshot of it is assembled, and kill it; returns what had come out.
 
     Args:
         stored: the snapshot is taken while external records are unread, and assembly stores them.
     """
-    connection, storage = Connection(bootstrap=kafka.bootstrap), tmp_path / "storage"
-    storage.mkdir()
-    (tmp_path / "data").mkdir()
-    with observing(kafka.bootstrap, namespace) as observer:
-        cycle = Cycle(kafka.bootstrap, tmp_path, observer, 2011)
-        try:
-            cycle.start(ENV, data=tmp_path / "data")
-            observer.wait_for_workers(cycle.system)
-            cycle.feed(0, AT_CUT)
-            wait_until(
-                "some outputs" if stored else "the external records to be read",
-                lambda: cycle.sent() > AT_CUT // 10 if stored else read_through(cycle, observer),
-                timeout_s=END_S,
-                system=cycle.system,
-            )
-            asyncio.run(
-                ops.trigger(
-                    connection, namespace, snapshot_id="cut", storage=str(storage), ttl_ms=30_000, wait=True
-                )
-            )
-            at_cut = cycle.sent()
-            cycle.feed(AT_CUT, AT_LOSS)
-            wait_until("more outputs", lambda: cycle.sent() > at_cut, timeout_s=END_S, system=cycle.system)
-            spec = ops.JobSpec(namespace=namespace, snapshots=("cut",), with_inputs=stored)
-            (assembled,) = asyncio.run(ops.assemble(connection, spec))
-            assert assembled.verdict == "VERIFIED", assembled.checks
-            assert assembled.tables["messages"] > 0, "nothing was in flight: the test shows nothing"
-            cycle.kill()
-            return cycle, cycle.records()["out"]
-        finally:
-            cycle.system.stop()
-            kafka.kill()
+    data = tmp_path / "data"
+    data.mkdir()
+    ready = (lambda cycle: cycle.sent() > AT_CUT // 10) if stored else read_through
+    with cycle_at_cut(kafka, tmp_path, 2011, env=ENV, data=data, ready=ready) as (cycle, connection, _):
+        at_cut = cycle.sent()
+        cycle.feed(AT_CUT, AT_LOSS)
+        wait_until("more outputs", lambda: cycle.sent() > at_cut, timeout_s=END_S, system=cycle.system)
+        assembled_cut(connection, cycle.observer.namespace, with_inputs=stored)
+        cycle.kill()
+        return cycle, cycle.records()["out"]
 
 
 def outputs(records: list[Record], ends: Mapping[int, int]) -> Counter[int]:
@@ -98,9 +73,11 @@ def white_ends(manifest: Manifest, topic: str) -> dict[int, int]:
 
 @pytest.mark.parametrize("stored", [False, True], ids=["sent-again", "stored"])
 def test_a_system_whose_cluster_is_lost_goes_on_in_another_one(tmp_path: Path, *, stored: bool) -> None:
-    namespace, storage = f"e{uuid.uuid4().hex[:8]}", str(tmp_path / "storage")
+    storage = str(tmp_path / "storage")
     with EmbeddedKafka() as old:
-        cycle, before = lose(old, namespace, tmp_path, stored=stored)
+        cycle, before = lose(old, tmp_path, stored=stored)
+        old.kill()
+    namespace = cycle.observer.namespace
     assert list((tmp_path / "data").rglob("*.sst")) or list((tmp_path / "data").rglob("CURRENT")), (
         "no table lies on the disk: the test shows less"
     )
@@ -123,11 +100,7 @@ def test_a_system_whose_cluster_is_lost_goes_on_in_another_one(tmp_path: Path, *
             try:
                 cycle.start(ENV, data=tmp_path / "data")
                 observer.wait_for_workers(cycle.system)
-                asyncio.run(
-                    ops.trigger(
-                        connection, namespace, snapshot_id="first", storage=storage, ttl_ms=30_000, wait=True
-                    )
-                )
+                take(connection, namespace, "first", storage)
                 cycle.feed(
                     AT_LOSS if stored else AT_CUT
                 )  # what was sent after the cut, once more, and the rest
@@ -143,7 +116,4 @@ def test_a_system_whose_cluster_is_lost_goes_on_in_another_one(tmp_path: Path, *
                 assert came_out + outputs(cycle.records()["out"], {}) == Counter(range(ITEMS))
             finally:
                 cycle.system.stop()
-        (first,) = asyncio.run(
-            ops.assemble(connection, ops.JobSpec(namespace=namespace, snapshots=("first",)))
-        )
-        assert first.verdict == "VERIFIED", first.checks
+        assembled(connection, namespace, "first")
