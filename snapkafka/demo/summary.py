@@ -124,11 +124,7 @@ class DemoResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def print_report(found: DemoResult, engine: str) -> None:
-    """Print a short report for a person.
-
-    Args:
-        engine: what assembled and verified, as `run_story` has it.
-    """
+    """Print a short report for a person; `engine` assembled and verified, as `run_story` has it."""
     screen, (first, *_, last) = standard(), found.snapshots
     screen.print("Three snapshots of a system that never stopped", style="bold")
     screen.table(
@@ -136,11 +132,12 @@ def print_report(found: DemoResult, engine: str) -> None:
         "snapshot=snapshot_id",
         "asked_by=initiated_by_node_id",
         "captured=capture_ms",
-        ("longest cut", lambda it: f"{max(it.cut_us)} us"),
+        ("longest cut", lambda it: f"{max(it.cut_us):,} us"),
         "events=events_running",
         "verdict",
     )
     screen.print("No event waits for a cut: those that ran then finish as part of the snapshot.")
+    screen.print()
     screen.print(f"The money, which must be {TOTAL:,}", style="bold")
     screen.table(
         found.snapshots,
@@ -155,15 +152,17 @@ def print_report(found: DemoResult, engine: str) -> None:
         f"Proved from the log {PROVED_BY[engine]} ({', '.join(first.checks)}); the money counted by DuckDB from the"
         " Parquet alone. Naive: tables and lag, read one by one; each is true, but of another moment."
     )
+    screen.print()
     screen.print(f"Tables   {short(first.tables)}")
     screen.print(f"Manifest {short(first.checkpoint_manifest_uri)}")
+    screen.print()
     screen.print("Next:")
     storage = f"--storage {short(Path(first.checkpoint_manifest_uri).parent)}"
     sql = f"'SELECT topic, key, value FROM messages' --snapshot {first.snapshot_id}"
     for command in (
         f".venv/bin/snapkafka query {sql} {storage}",
         f".venv/bin/snapkafka diff {first.snapshot_id} {last.snapshot_id} {storage}",
-        "make demo ARGS=--keep    leaves the system running, and reports how to use the command on it",
+        "make demo ARGS=--keep    leaves the system running, and prints how to use the command on it",
         "README.md                your own Faust app: two lines",
     ):
         screen.command(command, indent=2)
