@@ -24,12 +24,7 @@ from snapkafka.store import Store, open_manifest, open_store, read_manifest, sta
 
 from . import split_keys
 from .base import Base, base_or_whole, require_offsets, view_on
-from .cluster import (
-    DEFAULT_ISOLATION,
-    ask_once,
-    look,
-    require_same_topics,
-)
+from .cluster import DEFAULT_ISOLATION, ask_once, look, require_same_topics
 from .engines import Chosen
 from .invariants import check, in_folder, published, require_valid
 from .job import Job

@@ -33,11 +33,12 @@ NUMBERS_MAX: Final = 500
 AWAY: Final = "the registry does not answer"
 REFUSES: Final = "the registry refuses to answer"
 FAILS: Final = "the registry fails"
+REJECTS: Final = "the registry does not give it out"
 GARBAGE: Final = "the registry's answer cannot be read"
 UNKNOWN: Final = "the registry does not have it"
 CIRCLE: Final = "its references form a circle"
 MANY: Final = f"more numbers occur than the {NUMBERS_MAX} that a registry is asked for"
-#: What is true of every schema: no other is asked for.
+#: True of every schema, so that no other is asked for; an answer about one says nothing of others.
 OF_ALL: Final = (AWAY, REFUSES, FAILS)
 
 
@@ -128,13 +129,13 @@ class Registry:
         except urllib.error.HTTPError as error:
             with error:
                 status = error.code
-            if status in (401, 403, 404, 407):
-                return UNKNOWN if status == 404 else REFUSES, False
-            return FAILS, status in (408, 429) or status >= 500
-        except msgspec.DecodeError:
-            return GARBAGE, False
+            if status in (408, 429) or status >= 500:
+                return FAILS, True
+            return {401: REFUSES, 404: UNKNOWN, 407: REFUSES}.get(status, REJECTS), False
         except (OSError, http.client.HTTPException):
             return AWAY, True
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return GARBAGE, False
 
 
 def _parts(url: str) -> urllib.parse.SplitResult:
@@ -146,6 +147,4 @@ def _parts(url: str) -> urllib.parse.SplitResult:
     except ValueError:
         pass
     # The URL may hold a password: it is not repeated.
-    raise BadInputError(
-        "invalid URL of the schema registry", hint="write http://host:port or https://host/path"
-    )
+    raise BadInputError("invalid URL of the schema registry", hint="write https://host:port/path")
