@@ -111,13 +111,7 @@ class Desk:
         since_ms = self.ledger(captured).triggered_ms
         now_ms = self._loop.run(self._broker_ms())
         return self._loop.run(
-            look(
-                self._admin,
-                captured,
-                isolation=isolation,
-                triggered_ms=since_ms,
-                now_ms=now_ms,
-            )
+            look(self._admin, captured, isolation=isolation, triggered_ms=since_ms, now_ms=now_ms)
         )
 
     def require_same_topics(self, view: CutView) -> None:

@@ -87,10 +87,7 @@ def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant
         loaded.append(Invariant(name=path.stem, sql=_filled(path, sql, parameters)))
     unknown = sorted(set(parameters) - used)
     if unknown:
-        raise BadInputError(
-            f"no invariant has a parameter {unknown[0]}",
-            hint="check --set and --invariants",
-        )
+        raise BadInputError(f"no invariant has a parameter {unknown[0]}", hint="check --set and --invariants")
     return tuple(loaded)
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal, Rounded
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
 import fastavro
 import msgspec
+from fastavro import _logical_readers, _logical_readers_py
 from fastavro import _read_py as in_python
 
 from snapkafka.errors import BadInputError
@@ -24,6 +26,8 @@ AVRO: Final = "AVRO"
 JSON: Final = "JSON"
 #: The one field of the record in which every schema stands: its bytes are those of the value.
 VALUE: Final = "value"
+for _readers in (_logical_readers, _logical_readers_py):
+    _readers.decimal_context.traps[Rounded] = True  # else it rounds what has more digits than its schema says
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +63,15 @@ def reader_of(schema: Schema) -> Callable[[bytes], str | None]:
     def decoded(raw: bytes) -> str | None:
         try:
             found: Any = read(BytesIO(raw), parsed, None)
-            return as_json(found[VALUE], msgspec.to_builtins)
+            return as_json(found[VALUE], _plain)
         except Exception:  # damaged bytes make fastavro raise nearly anything
             return None
 
     return decoded
+
+
+def _plain(value: Any) -> Any:
+    return f"{value:f}" if isinstance(value, Decimal) else msgspec.to_builtins(value)
 
 
 def _has_bytes(of: Any, names: Mapping[str, Any], known: dict[str, bool | None]) -> bool:

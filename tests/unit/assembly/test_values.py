@@ -257,6 +257,8 @@ def test_a_recursive_record_a_long_decimal_and_names_that_differ_in_case_alone()
     digits = b"\x2c" + (10**50 - 1).to_bytes(22, "big")
     last = b"\x04" + b"\x04\x04ab" + digits + b"\x00"
     found = text(odd, b"\x02" + b"\x02\x06" + digits + b"\x02" + last)
+    tiny = {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 20}
+    assert text(tiny, b"\x02\x01") == "0." + "0" * 19 + "1"
     inner = {"id": 2, "Id": "ab", "sum": "9" * 48 + ".99", "next": None}
     assert found == {"id": 1, "Id": 3, "sum": "9" * 48 + ".99", "next": inner}
     assert text(odd, last[:-2]) is None
@@ -267,6 +269,7 @@ def test_a_recursive_record_a_long_decimal_and_names_that_differ_in_case_alone()
     ("kind", "logical", "datum", "expected"),
     [
         ("bytes", "decimal", b"\xff\x85", "-1.23"),
+        ("bytes", "decimal", bytes([59, 154, 202, 0]), None),  # ten digits, of nine
         ("int", "date", 1, "1970-01-02"),
         ("int", "date", 2**31 - 1, None),
         ("int", "time-millis", 1, "00:00:00.001000"),
