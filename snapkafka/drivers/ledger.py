@@ -77,9 +77,8 @@ class LedgerFollower:
         self._announced: Callable[[], bool] = lambda: self._machine.inputs.ready
         self._wanted: int | None = None  # an offset that is wanted, while it is asked how far to read for it
         self._goal = 0  # so far the ledger has to be read for what was wanted
-        self._outbox: asyncio.Queue[tuple[int, LedgerRecord]] = (
-            asyncio.Queue()
-        )  # with the number of the ledger
+        #: With the number of the ledger.
+        self._outbox: asyncio.Queue[tuple[int, LedgerRecord]] = asyncio.Queue()
         self._opened = asyncio.Event()
 
     def start(self) -> None:
@@ -108,10 +107,8 @@ class LedgerFollower:
             self._gulps = Gulps(self._rest_s)
             async for read in host.ledger.read(max(start, machine.ledger.end), gulps=self._gulps):
                 self.take(read)
-                resumes = (
-                    machine.ledger.resuming
-                )  # a checkpoint: the host has its turn between two pieces of it
-                while machine.ledger.resuming:
+                resumes = machine.ledger.resuming
+                while machine.ledger.resuming:  # a checkpoint: the host has its turn between two pieces of it
                     await asyncio.sleep(0)
                     host.feed(CheckpointGoesOn(at_once=FOLD_AT_ONCE))
                 if resumes:

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
@@ -166,7 +167,7 @@ class PlainDriver(Process):
             super().changed()
 
 
-class Participant:
+class Participant(ABC):
     """The common parts of a participant. `reset`: where an input without a committed offset starts; empty: it must have
     one."""
 
@@ -180,13 +181,13 @@ class Participant:
         if plan.table is not None:
             plan.table.bind(self.host, plan.group, events=self.events, send=self.change)
 
+    @abstractmethod
     def change(self, partition: int, key: bytes, value: bytes | None) -> None:
         """Append a change of the table to its changelog. Called under the lock."""
-        raise NotImplementedError
 
+    @abstractmethod
     def put_back(self, tp: TopicPartition, offset: int) -> None:
         """Read a record again, once its partition is not held back any more."""
-        raise NotImplementedError
 
     def transact(self) -> None:
         """Prepare for a producer with transactions: a marker would open one, or overtake one, so none is sent."""
