@@ -116,11 +116,8 @@ class Aligner:
                 self._held_from = 0
             else:
                 del self.open[served]
-        return (
-            [Hold(epoch=epoch, inputs=True)]
-            if any(item.cut for item in self.open.values()) and aligned
-            else []
-        )
+        holds = aligned and any(item.cut for item in self.open.values())
+        return [Hold(epoch=epoch, inputs=True)] if holds else []
 
     def give_up(self, epoch: int) -> None:
         """Hold back nothing more for this snapshot."""

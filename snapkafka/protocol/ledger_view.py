@@ -32,9 +32,7 @@ class LedgerView:
         self.restores = Restores()
         self.fork: Fork | None = None  # whose ledger this is; None: that of no fork
         self._epochs: OrderedDict[int, None] = OrderedDict()
-        self.lost_from: int | None = (
-            None  # see `TailLost`; None: nothing is lost, as far as anybody has noticed
-        )
+        self.lost_from: int | None = None  # see `TailLost`; None: nobody has noticed a loss
 
     @property
     def paused(self) -> bool:

@@ -223,17 +223,16 @@ def _packed(item: Any, values: Sequence[Any]) -> dict[str, Any]:
 def _unpacked(item: Any, plain: dict[str, Any]) -> tuple[Any, ...]:
     columns: dict[str, list[Any]] = {}
     for name, hint in sorted(hints_of(item).items(), key=lambda field: (item, field[0]) in BESIDE):
-        if not plain[name] and plain["topic"]:  # the writer did not know the field
-            columns[name] = [item.__dataclass_fields__[name].default] * len(plain["topic"])
-        elif hint is not int:
-            columns[name] = msgspec.convert(plain[name], list[hint])  # type: ignore[valid-type]
+        if not plain[name]:
+            continue  # the writer did not know the field
+        if hint is not int:
+            columns[name] = plain[name]
         elif near := BESIDE.get((item, name)):
-            columns[name] = [a + b for a, b in zip(plain[name], columns[near], strict=True)]
+            columns[name] = [a + b for a, b in zip(plain[name], columns.get(near, ()), strict=True)]
         else:
             columns[name] = [*accumulate(plain[name])]
-    return tuple(
-        [item(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
-    )
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return msgspec.convert(rows, type=tuple[item, ...])
 
 
 #: Lists of these have a form of their own.

@@ -7,6 +7,7 @@ import pytest
 from snapkafka.protocol import (
     INPUT_MOVED,
     NOT_ALIGNED,
+    Abort,
     AppSends,
     Hold,
     InputsRevoked,
@@ -64,6 +65,18 @@ def test_r16_an_input_that_moves_fails_the_snapshot_and_lets_go(moved: InputsRev
     settle(front, back)
     assert world.failure(epoch).code == INPUT_MOVED
     assert LetGo() in back.asked
+
+
+def test_r16_a_red_record_of_an_earlier_snapshot_does_not_wait() -> None:
+    """That one failed. Its records are white for the next one, so they are in flight until they are taken in."""
+    world = World()
+    front, back = system(world)
+    failed = aligned(world, front, back)
+    world.append(Abort(n=77, epoch=failed, code="by-hand", reason="enough"))
+    epoch = aligned(world, front, back)
+    assert (front.epoch, back.epoch) == (epoch, 0)
+    back.feed(RecordMet(epoch=failed, may_wait=True))
+    assert back.epoch == failed
 
 
 def test_r16_who_cannot_wait_fails_the_snapshot_and_lets_go() -> None:

@@ -11,7 +11,7 @@ app); the content of a fold, which is named by what was read.
 from __future__ import annotations
 
 import random
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
@@ -40,12 +40,10 @@ class Choice(NamedTuple):
     fault: str = ""
 
     def __str__(self) -> str:
-        what = (
-            f"{self.what.agent} {self.what.tp}@{self.what.offset}"
-            if isinstance(self.what, Cause)
-            else self.what
-        )
-        if isinstance(what, tuple) and not isinstance(what, TopicPartition):
+        what = self.what
+        if isinstance(what, Cause):
+            what = f"{what.agent} {what.tp}@{what.offset}"
+        elif isinstance(what, tuple) and not isinstance(what, TopicPartition):
             what = " ".join(str(item) for item in what)
         words = (
             f"p{self.process}" if self.process >= 0 else "",
@@ -396,11 +394,6 @@ class ExploredWorld(World):
 
 def settled(world: ExploredWorld) -> None:
     """Prepare a world: every process has joined and has inputs; nothing is in flight."""
-    moves = deque(["ledger"])
-    while moves:
-        moves.clear()
-        for choice in list(world.possible()):
-            if choice.kind in ("post", "ledger", "rebalance") and choice.how in ("", "0"):
-                world.happen(choice)
-                moves.append(choice.kind)
-                break
+    joining = ("post", "ledger", "rebalance")
+    while moves := [c for c in world.possible() if c.kind in joining and c.how in ("", "0")]:
+        world.happen(moves[0])

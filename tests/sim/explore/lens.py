@@ -93,6 +93,7 @@ def plan(
 
 SEND: Final[tuple[Op, ...]] = (("send", "B"),)
 WRITE: Final[tuple[Op, ...]] = (("write", "x"),)
+BOTH: Final = (*WRITE, *SEND)
 LOOP: Final[tuple[Op, ...]] = (("send", "A"),)
 
 
@@ -112,13 +113,10 @@ def choices(world: ExploredWorld, small: SmallWorld, *, reduced: bool = True) ->
         for choice in moves:
             if choice.kind == "fetch" and not _is_red(world, choice):
                 return [choice]
-    if world.triggers and not world.may_trigger():
-        pass
-    elif world.triggers and "ledger" in world.plan.hear:
-        moves.append(Choice("trigger"))
-    elif world.triggers:
-        joined = [p.number for p in world.processes if p.joined]
-        moves += [Choice("trigger", n) for n in joined if small.asks in (-1, n)]
+    if world.triggers and world.may_trigger():
+        joined = [p.number for p in world.processes if p.joined and small.asks in (-1, p.number)]
+        authors = [-1] if "ledger" in world.plan.hear else joined
+        moves += [Choice("trigger", author) for author in authors]
     return [*moves, *world.faulty()] if moves else []
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from snapkafka.sim import App
 
-from .lens import A1, EVERYTHING, LOOP, NEWS, SEND, WRITE, A, B, SmallWorld, app, plan
+from .lens import A1, BOTH, EVERYTHING, LOOP, NEWS, SEND, WRITE, A, B, SmallWorld, app, plan
 
 SMALL: Final = (
     SmallWorld(
@@ -189,12 +189,7 @@ SMALL: Final = (
     SmallWorld(
         name="transactions",
         what="R7, exactly-once: a transaction is committed, or aborted as its process dies, before or after the cut",
-        plan=plan(
-            app("a", "A", (("write", "x"), ("send", "B"))),
-            app("b", "B", WRITE),
-            markers="",
-            exactly_once=True,
-        ),
+        plan=plan(app("a", "A", BOTH), app("b", "B", WRITE), markers="", exactly_once=True),
         inputs=(A,),
         faults={"crash a": 1},
         slow=NEWS,
@@ -276,7 +271,7 @@ LARGE: Final = (
     SmallWorld(
         name="dead",
         what="R12: somebody is taken for dead, and goes on; two snapshots",
-        plan=plan(app("a", "A", (("write", "x"), ("send", "B"))), app("b", "B", (("pause",),)), snapshots=2),
+        plan=plan(app("a", "A", BOTH), app("b", "B", (("pause",),)), snapshots=2),
         inputs=(A,),
         faults={"expire b": 1},
         slow=NEWS,
