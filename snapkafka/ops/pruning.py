@@ -35,6 +35,7 @@ from snapkafka.protocol.ledger_checkpoint import take_checkpoint
 from snapkafka.query.locate import oldest_first
 from snapkafka.restore.forks import list_forks
 from snapkafka.store import LEFTOVER_AFTER_S, Leftover, Store, manifest_name, open_store
+from snapkafka.units import wall_ms
 from snapkafka.verbs import Result
 from snapkafka.wire.codec import encode
 
@@ -264,15 +265,12 @@ def checkpoint_due(reading: LedgerReading, now_ms: int, *, keep_ms: int = KEEP_M
 
 
 async def checkpoint(
-    where: Connection | Cluster, namespace: str, *, now_ms: int, keep_ms: int = KEEP_MS
+    where: Connection | Cluster, namespace: str, *, now_ms: int = 0, keep_ms: int = KEEP_MS
 ) -> Checkpointed:
-    """Write a checkpoint of all records older than `keep_ms`, then delete these.
+    """Write a checkpoint of all records that are older than `keep_ms` at `now_ms` (0: now), then delete these.
 
     Open snapshots, the latest 64 captured ones, processes, owners and names stay known; the ledger forgets older
     snapshots, and their manifests stay. Running it twice, or twice at once, is safe.
-
-    Args:
-        now_ms: the time, in milliseconds since 1970, by a clock that agrees with the broker's.
 
     Raises:
         RecordTooLargeError: a record with its envelope exceeds the limit; nothing is deleted.
@@ -281,7 +279,8 @@ async def checkpoint(
     async with opened(where, namespace, remember=True) as work:
         reading = work.reading
         assert reading.entries is not None
-        old = list(itertools.takewhile(lambda entry: entry.timestamp_ms <= now_ms - keep_ms, reading.entries))
+        upto_ms = (now_ms or wall_ms()) - keep_ms
+        old = list(itertools.takewhile(lambda entry: entry.timestamp_ms <= upto_ms, reading.entries))
         chunks = take_checkpoint(
             ((entry.offset, entry.record) for entry in old),
             first_n=random.getrandbits(62),

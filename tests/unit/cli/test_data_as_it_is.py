@@ -60,6 +60,8 @@ VERBS: Final[dict[str, tuple[list[str], tuple[str, ...]]]] = {
     "fork drop": (["b", "--yes"], ("plan_drop", "drop_forks")),
     "doctor": (["-v"], ("doctor",)),
     "pause": ([], ("pause",)),
+    "resume": ([], ("resume",)),
+    "checkpoint": ([], ("checkpoint",)),
     "retire": (["--app", "shop"], ("retire",)),
     "prune": (["--storage", "/s", "--yes"], ("plan_pruning", "prune")),
     "topics create": (["t"], ("create_topics",)),
@@ -140,8 +142,10 @@ def changed(printed: str) -> Iterator[str]:
 
 def answering(name: str, filled: Filled) -> Any:
     hint = typing.get_type_hints(getattr(ops, name))["return"]
+    signature = inspect.signature(getattr(ops, name))
 
     async def verb(*arguments: Any, **options: Any) -> Any:
+        signature.bind(*arguments, **options)
         if notify := options.get("notify"):
             notify(filled.text())
         if report := options.get("report"):
