@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Final, Literal
 
-from snapkafka.errors import PlanChangedError, RestoreRefusedError, SnapkafkaError
+from snapkafka.errors import PlanChangedError, SnapkafkaError
 from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.manifest import Manifest
 
@@ -159,7 +159,7 @@ class Recovered:
     expires_ms: int = 0
 
 
-def raise_refused(plan: Plan, error: type[SnapkafkaError] = RestoreRefusedError) -> None:
+def raise_refused(plan: Plan, error: type[SnapkafkaError]) -> None:
     if plan.refusals:
         reasons = "; ".join(f"{item.what} ({item.code})" for item in plan.refusals)
         raise error(f"nothing was changed: {reasons}", hint=plan.refusals[0].hint)

@@ -15,7 +15,9 @@ from typing import Final, cast
 from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
+    ForkFailedError,
     ForkRefusedError,
+    RestoreFailedError,
     RestoreRefusedError,
     SnapkafkaError,
 )
@@ -243,7 +245,12 @@ async def recover(
             run = RecoveryRun(
                 target=target, work=work, holds=holds, plan=plan, who=who, notify=notify, crash=crash
             )
-            view = await run.run()
+            try:
+                view = await run.run()
+            except RestoreFailedError as error:
+                if not target.fork:
+                    raise
+                raise ForkFailedError(error.message) from error  # no run continues it
     return Recovered(
         plan=plan,
         author=view.author,
@@ -275,7 +282,7 @@ async def held(
     admin: KafkaTopicAdmin,
     groups: Iterable[str],
     notify: Callable[[str], None],
-    refused: type[SnapkafkaError] = RestoreRefusedError,
+    refused: type[SnapkafkaError],
 ) -> AsyncIterator[dict[str, GroupHold]]:
     """Hold consumer groups: no worker joins them, no other run sets their offsets, until this ends. A killed run keeps
     them until its sessions end; this waits for that. A group that has members is refused."""

@@ -107,9 +107,7 @@ class RecoveryRun:
         await self.target.require_inputs(appended)
         now = await self._topic_ids()
         if other := [name for name in sorted(topics) if now.get(name) != topics[name]]:
-            raise RestoreFailedError(
-                f"topic {other[0]} was recreated meanwhile", hint="nothing is committed; run it again"
-            )
+            raise RestoreFailedError(f"topic {other[0]} was recreated meanwhile")
         await self.phase("done")
         ids = {tp.topic: topics[tp.topic] for tp in ends if tp.topic in topics}
         await self.append(Bye(process=author.process, n=random.getrandbits(62)))

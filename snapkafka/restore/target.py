@@ -18,13 +18,7 @@ from typing import Final, cast
 
 from snapkafka.checks import ReadRange
 from snapkafka.config import namespace_problem
-from snapkafka.errors import (
-    BadInputError,
-    ForkFailedError,
-    LedgerUnusableError,
-    PlanChangedError,
-    RestoreFailedError,
-)
+from snapkafka.errors import BadInputError, LedgerUnusableError, PlanChangedError, RestoreFailedError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin, administration
 from snapkafka.kafka.ledger.reading import latest_of_apps, opened
 from snapkafka.kafka.login.connection import Connection
@@ -188,8 +182,8 @@ class Target:
             # A broker creates it whether or not its answer is awaited: later than who removes what is there.
             created = self.admin.create_topic(it.topic, partitions=it.partitions, settings=it.settings)
             if not await to_its_end(created):
-                failed = ForkFailedError if self.fork else RestoreFailedError
-                raise failed(f"topic {it.topic} was created by another client meanwhile", hint=AUTO_CREATED)
+                what = f"topic {it.topic} was created by another client meanwhile"
+                raise RestoreFailedError(what, hint=AUTO_CREATED)
             self.created.append(it.topic)
         for it in self.new:
             holding, _ = await self.admin.topic_settings(it.topic)

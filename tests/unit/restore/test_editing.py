@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from snapkafka.errors import BadInputError, ForkRefusedError, RestoreFailedError, RestoreRefusedError
+from snapkafka.errors import BadInputError, ForkFailedError, ForkRefusedError, RestoreRefusedError
 from snapkafka.manifest_entries import ExternalEntry
 from snapkafka.protocol import SenderEnd
 from snapkafka.restore import Mask, Suppression
@@ -301,7 +301,7 @@ async def test_a_forced_doubt_appends_what_is_left(world: World) -> None:
 
 async def test_a_fork_with_inputs_misses_nothing_either(fork: Fork) -> None:
     plan = await fork.plan(with_inputs=True)
-    with pytest.raises(RestoreFailedError):
+    with pytest.raises(ForkFailedError):
         await fork.do(plan, crash=lambda at: delete(fork, RAW, 5) if at == "channels" else None)
     await fork.drop()
     assert codes(await fork.plan(with_inputs=True)) == [("offsets-gone", False)]

@@ -305,7 +305,7 @@ async def test_a_topic_that_another_client_creates_meanwhile_ends_it_before_anyt
 
 
 async def test_nobody_else_writes_to_a_fork_while_it_is_created(fork: Fork) -> None:
-    with pytest.raises(RestoreFailedError):
+    with pytest.raises(ForkFailedError):
         await fork.restore(crash=when("channels", lambda: fork.log.put(fork.named(IN), b"k", b"v")))
 
 
