@@ -333,10 +333,10 @@ def _marker_topics(
 
 
 def still_counted(state: LedgerState, group: Group) -> list[ProcessView]:
-    """List the processes that the ledger has declared dead, while their group still counts them."""
+    """List the dead processes that their group still counts; one that has said that it runs on is not dead."""
     by_member = {it.member: it for it in state.processes.values() if it.member}
     found = [by_member.get(it.member) for it in group.members]
-    return [it for it in found if it is not None and it.dead]
+    return [it for it in found if it is not None and it.dead and not it.goes_on]
 
 
 def knows_markers(state: LedgerState, group: Group) -> bool:

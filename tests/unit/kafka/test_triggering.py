@@ -87,11 +87,16 @@ async def test_r9_it_waits_a_little_until_every_input_has_a_reader(monkeypatch: 
     assert (await compose_trigger(admin, state, catch_up=catch_up)).asked_at == state.end
 
 
+#: It was declared dead, and runs on without, as it says; another process of its app has come and gone.
+RUNS_ON = Dead(n=3, dead=0), Bye(process=0, n=4, goes_on=True), replace(SHOP, n=5), Bye(process=6, n=6)
+
+
 @pytest.mark.parametrize(
     ("records", "members", "reason", "named"),
     [
         ((Dead(n=3, dead=0),), ("m0",), "process-lost", "process 0 "),
         ((Dead(n=3, dead=0),), ("m0", "m9"), "app-runs-without", "app shop"),
+        (RUNS_ON, ("m0",), "app-runs-without", "app shop"),
         ((Dead(n=3, dead=0), replace(SHOP, n=4)), ("m0",), INPUT_UNASSIGNED, "process 5 "),
         ((Dead(n=3, dead=0), RESTORED), ("holder",), "restoring", "plan r"),
     ],

@@ -140,11 +140,6 @@ def readers(shop: Shop) -> None:
     shop.groups(members("shop", "orders", number=3), *others, members("snapkafka.ns.shop", "orders"))
 
 
-def stood_down(shop: Shop) -> None:
-    shop.leave(goes_on=True, reason="failed to stamp a record")
-    shop.groups(members("shop", "orders"))
-
-
 WAITS = Hello(n=9, app="shop", inputs=(InputTopic(topic="orders", partitions=4),))
 RESTORED = Restore(n=9, plan="r", stage="begun", snapshot="s", apps=("shop",))
 PART = {"cleanup.policy": "compact,delete"}
@@ -160,6 +155,10 @@ CASES: dict[str, tuple[Callable[[Shop], Any], set[str]]] = {
     "an app is stopped": (lambda it: gone_app(it, 0), {"note stopped"}),
     "R10: an app runs without snapkafka": (lambda it: gone_app(it, 1), {"problem app-runs-without", "note stopped"}),
     "its only worker was killed": (lambda it: killed(it, "m0"), {"problem still-counted", "note stopped"}),
+    "it was declared dead and runs on": (
+        lambda it: (killed(it, "m0"), it.put(Bye(process=0, n=6, goes_on=True))),
+        {"problem app-runs-without", "note stopped"},
+    ),
     "others of it run without": (lambda it: killed(it, "m0", "m9"), {"problem app-runs-without", "note stopped"}),
     "one of its workers was killed": (lambda it: (killed(it, "m0", "m5"), it.join()), {"problem still-counted"}),
     "a restore holds its group": (
@@ -206,7 +205,9 @@ CASES: dict[str, tuple[Callable[[Shop], Any], set[str]]] = {
         lambda it: (writes_bills(it), it.groups(members("printers", "bills"))), {"note external-output-reader"},
     ),
     "unauthorized": (unauthorized, {"warning settings-unseen", "warning groups-unseen"}),
-    "a process stood down": (stood_down, {"problem nobody", "problem stood-down"}),
+    "a process stood down": (
+        lambda it: (it.leave(goes_on=True, reason="failed"), it.groups()), {"problem nobody", "problem stood-down"},
+    ),
     "it was restarted": (lambda it: (it.leave(goes_on=True, reason="failed"), it.join()), set()),
     "a global table of several partitions": (lambda it: with_hits(it, 2), {"warning global-partitions"}),
     "a global table of one": (lambda it: with_hits(it, 1), set()),
