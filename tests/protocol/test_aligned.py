@@ -94,10 +94,9 @@ def test_r16_who_cannot_wait_fails_the_snapshot_and_lets_go() -> None:
 
 def test_r16_who_cannot_hold_back_its_inputs_fails_the_snapshot() -> None:
     world = World()
-    front, back = system(world)
-    back.machine._aligns = False
-    epoch = aligned(world, front, back)
-    assert world.failure(epoch).reason == f"process {back.id} cannot hold back its inputs"
+    loop = Process(world, "back", (B,), aligns=False)
+    failure = world.failure(aligned(world, loop))
+    assert (failure.code, failure.culprit) == (NOT_ALIGNED, f"process {loop.id}")
 
 
 def test_r16_when_the_time_is_over_who_still_waits_says_for_what_and_nobody_is_dead() -> None:

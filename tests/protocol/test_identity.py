@@ -49,7 +49,6 @@ def test_r12_a_new_life_keeps_nothing_of_the_old_but_what_it_has_under_way(
     settle(p, q)
     failure = world.failure(during)
     assert failure.code == "contaminated"
-    assert failure.reason == f"process {p.id} still has work under way from before it was declared dead"
     assert failure.culprit == f"process {p.id}"
     p.end(event)
     after = world.trigger("after")

@@ -91,7 +91,6 @@ def test_r12_who_is_slow_says_what_it_waits_for_and_lives(
     failure = world.failure(epoch)
     waited = f"process {q.id} of app q: its report is not in the ledger"
     assert (failure.code, failure.culprit) == ("ttl", waited)
-    assert failure.reason == f"not captured within 77 ms: {waited}"
     p.catch_up()
     assert p.feed(TimerExpired(epoch=epoch)) == []
     assert not [r for r in world.ledger if isinstance(r, Dead)]

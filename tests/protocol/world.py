@@ -135,9 +135,10 @@ class Process:
         hear: frozenset[str] = HEAR_ALL,
         assign: bool = True,
         join: bool = True,
+        aligns: bool = True,
     ) -> None:
         self.world, self.app, self.inputs = world, app, inputs
-        self.machine = WorkerProtocol(hear=hear, aligns=True)
+        self.machine = WorkerProtocol(hear=hear, aligns=aligns)
         self.read = 0
         self.asked: list[Action] = []
         self.unacked: deque[tuple[Effect, TopicPartition, int, int]] = deque()
