@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from snapkafka.protocol import (
     Abort,
     Bye,
@@ -166,6 +168,15 @@ def test_r15_a_memory_of_failed_sends_that_overflows_names_more_of_them_never_le
     named = {seq for item in sent.unacknowledged for seq in range(item.first, item.last + 1)}
     assert failed < named
     assert max(named) <= sent.last_seq
+
+
+@pytest.mark.parametrize(("refused", "marker", "landed"), [(False, 9, 9), (False, -1, 0), (True, 9, 0)])
+def test_r7_what_landed_of_unknown_results_counts_below_the_marker(
+    refused: bool, marker: int, landed: int
+) -> None:
+    lost = (SeqRange(first=3, last=4, refused=refused),)
+    sent = SentEnd(topic="b", partition=0, white_end=1, last_seq=2, marker=marker, unacknowledged=lost)
+    assert sent.landed_end == landed
 
 
 def test_r7_the_seq_of_a_marker_that_failed_is_reported(world: World, pair: tuple[Process, Process]) -> None:

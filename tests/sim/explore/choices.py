@@ -218,7 +218,7 @@ class ExploredWorld(World):
         if fault:
             self.faults[fault] -= 1
         self.stage.fault, self.stage.draws.next = how, int(how) if how.isdigit() else 0
-        process = self.processes_ever[number] if number >= 0 else None
+        process = cast(ExploredProcess, self.processes_ever[number] if number >= 0 else None)
         match kind:
             case "trigger":
                 self.triggers -= 1
@@ -232,17 +232,13 @@ class ExploredWorld(World):
             case "outside":
                 self.broker.append(what, SimStored(hops=self.plan.hops))
             case "crash":
-                assert process is not None
                 self.crash(process)
             case "stop":
-                assert process is not None
                 self.stop(process)
             case "expel":
-                assert isinstance(process, ExploredProcess)
                 process.connected, process.key = False, None  # it does not know, and runs on with its inputs
                 self.unbalanced.add(process.app.name)
             case "expire":
-                assert process is not None
                 process.expire(what)
                 if what in process.timers:  # its own report is there
                     process.expire(what)
@@ -252,10 +248,8 @@ class ExploredWorld(World):
                     if other is not process and other.machine.process in dead:
                         other.connected, other.key = False, None
             case "step":
-                assert process is not None
                 process.perform(kind, next(r for r in process.running if r.cause == what))
             case _:
-                assert process is not None
                 process.perform(kind, what)
         self.stage.fault = ""
 
