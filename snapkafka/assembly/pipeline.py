@@ -237,9 +237,7 @@ def _again(path: str, connection: Connection, spec: JobSpec) -> _Again:
         ask_once(connection, lambda admin: external_readers(admin, captured, sinks=spec.sinks))
     )
     asked = replace(manifest, isolation=isolation, open=still_open(manifest.open, seen, spec.sinks))
-    compared = (
-        [] if spec.tables else ["stored tables were not compared with the log (the option tables does)"]
-    )
+    compared = [] if spec.tables else ["stored tables were not compared with the log (`tables` does that)"]
     if not spec.record:  # else what is recorded now counts
         compared += not_compared(StoredManifest.of(store, manifest), _ledger_of(manifest, connection))
     # The place is one that leads there from wherever it is read later.

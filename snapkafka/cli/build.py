@@ -217,7 +217,7 @@ def propose(
 
     Args:
         refused: whether the plan has a reason to refuse.
-        empty: whether there is nothing to do, so that nothing is asked.
+        empty: whether there is nothing to remove, so that nothing is asked.
 
     Raises:
         typer.Exit: it is refused, or the answer is no.
@@ -229,6 +229,8 @@ def propose(
     if how.dry_run or is_refused or empty(planned):
         if console.as_json:
             print_json({"planned": planned, "done": None})
+        elif empty(planned):
+            console.print("Nothing to remove.")
         if is_refused:
             raise typer.Exit(EXIT_NOT_GOOD)
         return

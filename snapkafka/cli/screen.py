@@ -37,6 +37,16 @@ HANG: Final = 2
 SINCE_1970_MS: Final = 1_000 * DAY_MS
 #: Where a table of a result ends; `--json` has all of it.
 ROWS_SHOWN: Final = 40
+#: What people call a field, where that is not its name.
+LABELS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("notes", "not_compared"), "note"),
+    "unread": "warning",
+    "heard": "learned from",
+    "cut_us": "cut took",
+    "capture_ms": "captured in",
+    "stored": "external records",
+    "again": "run again",
+}
 #: A column of these is flush right.
 NUMBER: Final = re.compile(r"(-?\d[\d,.]*( (us|ms|s|min))?)?")
 #: Fields of results that are for programs.
@@ -143,14 +153,13 @@ def _column(column: Column) -> tuple[str, Callable[[Any], Any]]:
 
 
 def _label(name: str) -> str:
-    name = {"unread": "warning", "notes": "note"}.get(name, name)
-    return re.sub("_(ms|us|s)$", "", name).replace("_", " ")
+    return LABELS.get(name) or re.sub("_(ms|us|s)$", "", name).replace("_", " ")
 
 
 def written(name: str, value: Any) -> str:
     """Format the value of a field as people read it: by the unit in its name, or its type; empty: it says nothing."""
     if value is None or isinstance(value, str):
-        return str(value or "")
+        return f"{value[:16].replace('T', ' ')}Z" if value and name.endswith("_at") else value or ""
     if isinstance(value, bool):
         return "yes" if value else ""
     if isinstance(value, int | float):
@@ -180,7 +189,7 @@ def _number(name: str, value: float) -> str:
     if name == "seconds" or name.endswith("_s"):
         return rounded_ms(value * 1_000)
     if name == "bytes":
-        return format_bytes(round(value))
+        return format_bytes(round(value)) if value else ""
     return "" if value == -1 else str(value)
 
 

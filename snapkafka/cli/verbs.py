@@ -64,12 +64,7 @@ HELPS: Final = {
     "fork drop": Help(RECOVER, "recovery", "staging", verbs.ForkDrop),
     "invariants": Help(TRUST, "trust", "money", verbs.Invariants),
     "doctor": Help(OPERATE, "trust", "--offline shop:app", verbs.Doctor),
-    "pause": Help(
-        OPERATE,
-        "snapshots",
-        "",
-        "Stop taking snapshots of any service until `resume`.",
-    ),
+    "pause": Help(OPERATE, "snapshots", "", "Stop taking snapshots of any service until `resume`."),
     "resume": Help(OPERATE, "snapshots", "", "Allow snapshots again after `pause`."),
     "retire": Help(OPERATE, "snapshots", "--app old-shop", verbs.Retire),
     "checkpoint": Help(OPERATE, "snapshots", "--keep 7d", verbs.Checkpoint),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -91,7 +92,10 @@ def prune(at: Annotated[Where, ("bootstrap",)], asked: Prune, how: Change) -> No
         how,
         plan=plan,
         act=lambda plan: ops.prune(asked.storage, policy, plan, where=reach(at.bootstrap)),
-        report=lambda plan, done: console.show(done, ("kept",)),
+        show=lambda plan: console.show(
+            {"storage": plan.storage, "remove": plan.removed, "leftovers": plan.leftovers, "keep": plan.kept}
+        ),
+        report=lambda plan, done: console.show(done, ("kept", "storage")),
         question=lambda plan: f"remove {format_bytes(plan.bytes)}?",
         empty=lambda plan: not (plan.removed or plan.leftovers),
     )
@@ -100,7 +104,7 @@ def prune(at: Annotated[Where, ("bootstrap",)], asked: Prune, how: Change) -> No
 # -- topics create --------------------------------------------------------------------------------------------
 
 
-@command("topics create", console.show, key="topics")
+@command("topics create", partial(console.table, whole=True), key="topics")
 async def create_topics_of(
     at: Annotated[Where, ("bootstrap",)], asked: TopicsCreate
 ) -> tuple[ops.CreatedTopic, ...]:

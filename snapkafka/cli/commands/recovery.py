@@ -32,10 +32,8 @@ def restore(at: Where, asked: Restore, how: Change) -> None:
 
     suppression = _checked(asked, how)
     if asked.abort:
-        answer(
-            "aborted",
-            lambda: ops.abort_restore(connect(into), at.namespace, reason=f"aborted by {who()}"),
-        )
+        why = f"aborted by {who()}"
+        answer("aborted", lambda: ops.abort_restore(connect(into), at.namespace, reason=why))
         return
     where: dict[str, Any] = {"storage": asked.storage}
     if asked.check:
@@ -131,19 +129,13 @@ def drop(at: Where, asked: ForkDrop, how: Change) -> None:
         how,
         plan=plan,
         act=lambda plan: ops.drop_forks(connect(at.bootstrap), plan, notify=said),
-        show=_print_dropping,
+        show=lambda plan: console.table(
+            plan, "fork", "namespace", "refused=kept", notes=lambda it: [name for name, _ in it.topics]
+        ),
         report=lambda plan, done: console.table(done, "removed=fork", "refused=kept"),
         question=lambda plan: f"remove {', '.join(it.fork for it in plan if not it.kept)}?",
         refused=lambda plan: bool(plan) and all(it.kept for it in plan),
         empty=lambda plan: not plan,
-    )
-
-
-def _print_dropping(planned: tuple[ops.Dropping, ...]) -> None:
-    if not planned:
-        console.print("No fork has expired.")
-    console.table(
-        planned, "fork", "namespace", "refused=kept", notes=lambda it: [name for name, _ in it.topics]
     )
 
 

@@ -71,7 +71,7 @@ def print_triggered(item: SnapshotInfo) -> None:
 
 def print_details(found: ops.Details) -> None:
     """Print one snapshot."""
-    console.show(found, OF_JSON)
+    console.show(found, OF_JSON if found.verdict else (*OF_JSON, "manifest"))
     console.table(
         found.positions[:ROWS_SHOWN],
         "app",

@@ -40,9 +40,9 @@ async def draw(at: Where, asked: Draw) -> dict[str, Any]:
     more = {name: value for name, value in asdict(asked).items() if name != "output"}
     found = await ops.draw(reach(at.bootstrap), at.namespace, **more)
     write_file(output, found.svg if output.suffix == ".svg" else ops.png(found.svg))
-    named = {"snapshot_id": found.id, "epoch": found.epoch, "output": str(output)}
-    numbers = {"shown": found.shown, "hidden": found.hidden}
-    return named | numbers | ({"wall_clock": found.wall, "notes": found.notes} if found.wall else {})
+    named = {"snapshot_id": found.id, "epoch": found.epoch, "output": str(output), "shown": found.shown}
+    wall = {"wall_clock": found.wall, "notes": found.notes} if found.wall else {}
+    return named | {"hidden": found.hidden} | wall
 
 
 @command("query", own_json=True)
@@ -67,6 +67,8 @@ def _print_queried(found: ops.Queried) -> None:
     console.table(
         found.rows, *((name, lambda row, name=name: cell(row[name])) for name in columns), whole=True
     )
+    if not found.rows:
+        console.print("No rows.")
     if hidden := [name for name in found.columns if name not in columns]:
         console.print(f"Not shown: {', '.join(hidden)} (bytes; --csv).", style="dim")
     if found.more:
@@ -76,6 +78,4 @@ def _print_queried(found: ops.Queried) -> None:
 
 def cell(value: Any) -> str:
     """Format a value as text; a composite one as JSON."""
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value or "" if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)

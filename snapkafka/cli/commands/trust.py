@@ -23,7 +23,7 @@ from snapkafka.cli.running import (
     who,
     write_file,
 )
-from snapkafka.cli.screen import COLOURS
+from snapkafka.cli.screen import COLOURS, ROWS_SHOWN
 from snapkafka.drivers.faust.offline import DescribedApp, describe_app_at
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.ops import Invariant
@@ -32,8 +32,6 @@ from snapkafka.verbs import Audit, Doctor, Drill, Invariants, Where
 
 #: As many others of a kind are named.
 NAMED_MAX: Final = 3
-#: So many findings of an audit are printed.
-FINDINGS_SHOWN: Final = 20
 
 # -- doctor ---------------------------------------------------------------------------------------------------
 
@@ -90,8 +88,8 @@ def doctor(at: Where, asked: Doctor) -> None:
 
 def _print_audit(found: ops.AuditReport) -> None:
     console.show(found, ("findings",))
-    console.note("differs", (it.cause for it in found.findings[:FINDINGS_SHOWN]), "red")
-    if (more := len(found.findings) - FINDINGS_SHOWN) > 0:
+    console.note("differs", (it.cause for it in found.findings[:ROWS_SHOWN]), "red")
+    if (more := len(found.findings) - ROWS_SHOWN) > 0:
         console.print(f"{more:,} more: --json has them")
 
 

@@ -31,7 +31,8 @@ from tests.golden.calls import ENVIRONMENT, Printed, call
 #: What rich or a careless `replace` would change: codes of emojis, tags, a closing tag, escaped ones, paths of Windows.
 TAIL: Final = r":user:id:42 00:ab:cd [x] [red] [/] [/bold] \[y] a\[b C:\dir\ :smile: \\ ends>"
 #: Texts that are one of a few words, or a time.
-WORDS: Final = {"side": "white", "status": "done", "kind": "changed", "assembled_at": "2026-01-01T00:00:00Z"}
+WORDS = {"side": "white", "status": "done", "kind": "changed"}
+WORDS |= dict.fromkeys(("assembled_at", "started_at"), "2026-01-01T00:00:00Z")
 HOSTILE: Final = re.compile(r"<\d+")
 
 WHERE: Final = ["--bootstrap", "127.0.0.1:1", "--namespace", "shop"]
