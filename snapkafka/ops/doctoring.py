@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 
 from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.cluster.group_hold import HOLDER
 from snapkafka.kafka.ledger.reading import LedgerReading, Opened, captured, latest_of_apps, opened, outputs_of
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import OWN_GROUPS, awaiting_inputs, knows_markers, still_counted
@@ -238,8 +239,8 @@ def _about_group(
     joined, dead = sum(view.hello.app == name for view in state.living()), still_counted(state, group)
     if dead and count <= joined + len(dead):
         yield from (find("still-counted", it.name, who=_since(reading, it, it.left)) for it in dead)
-    elif restore is not None and name in restore.apps:
-        return  # which holds it
+    elif restore is not None and name in restore.apps and all(it.client == HOLDER for it in group.members):
+        return
     elif joined:
         yield find("members-without", group=name, count=count, joined=joined)
     elif count and any(view.hello.app == name and state.unretired(view) for view in state.processes.values()):

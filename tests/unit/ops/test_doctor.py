@@ -11,8 +11,9 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
+from snapkafka.kafka import HOLDER
 from snapkafka.ops import pruning
-from snapkafka.ports import Group, Topic
+from snapkafka.ports import Group, Member, Topic
 from snapkafka.protocol import (
     REMOTE,
     Assigned,
@@ -142,6 +143,7 @@ def readers(shop: Shop) -> None:
 
 WAITS = Hello(n=9, app="shop", inputs=(InputTopic(topic="orders", partitions=4),))
 RESTORED = Restore(n=9, plan="r", stage="begun", snapshot="s", apps=("shop",))
+HELD = Group("shop", frozenset(), [Member("h", HOLDER, "/box")])
 PART = {"cleanup.policy": "compact,delete"}
 #: What was done to a cluster of which nobody has joined, and what is found then.
 CASES: dict[str, tuple[Callable[[Shop], Any], set[str]]] = {
@@ -162,7 +164,10 @@ CASES: dict[str, tuple[Callable[[Shop], Any], set[str]]] = {
     "others of it run without": (lambda it: killed(it, "m0", "m9"), {"problem app-runs-without", "note stopped"}),
     "one of its workers was killed": (lambda it: (killed(it, "m0", "m5"), it.join()), {"problem still-counted"}),
     "a restore holds its group": (
-        lambda it: (gone_app(it, 1), it.put(RESTORED)), {"note restoring", "note stopped"},
+        lambda it: (gone_app(it, 0), it.put(RESTORED), it.groups(HELD)), {"note restoring", "note stopped"},
+    ),
+    "a restore was killed, and its app runs": (
+        lambda it: (gone_app(it, 1), it.put(RESTORED)), {"note restoring", "problem app-runs-without", "note stopped"},
     ),
     "a new worker waits for its inputs": (lambda it: it.put(WAITS), {"problem input-unassigned"}),
     "retired, its group is another's": (lambda it: (gone_app(it, 1), it.put(Retire(n=3, app="shop"))), set()),
