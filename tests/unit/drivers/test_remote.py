@@ -263,21 +263,25 @@ async def test_a_group_with_members_and_an_app_that_is_stopped_are_no_names_for_
 
 
 async def test_r2_a_red_record_and_all_behind_it_wait_until_the_process_has_cut(here: Here) -> None:
-    """The bank turns red and sends; the till takes in all that it gets before it cuts."""
+    """The bank turns red and sends; the till takes in all that it gets before it cuts, also of a forged epoch, but for
+    markers, with a header of ours or without."""
     here.consumer.white(P0, b"white", process=here.bank.process)
     await here.till.join([CHANGE])
     received = here.receiving()
     epoch = await here.asked("one")
-    red = here.consumer.white(P0, b"red", epoch, here.bank.process)
+    key, stamp = headers.marker_key(here.bank.process), (epoch, here.bank.process, 1, 0)
+    here.consumer.put(P0, None, None, key)
+    marker = here.consumer.put(P0, None, headers.marker(0, headers.tp_check(*P0), *stamp), key)
+    here.consumer.white(P0, b"red", epoch, here.bank.process)
     here.consumer.white(P0, b"behind", process=here.bank.process)
-    here.consumer.white(P1, b"elsewhere", process=here.bank.process)
+    here.consumer.white(P1, b"elsewhere", 1_000_000)
     await until(lambda: b"elsewhere" in received.values, "the other partition")
     await asyncio.sleep(0.05)
     taken = max(record.offset for record in received.records if record.tp == P0) + 1
     assert await here.cut("one", (P0, taken), (P1, 1))
-    assert (await here.positions(epoch))[P0] == red == 1
+    assert (await here.positions(epoch))[P0] == 1 < marker
     await until(lambda: b"behind" in received.values, "what was held")
-    assert received.values.index(b"red") < received.values.index(b"behind")
+    assert received.values.index(b"red") < received.values.index(b"behind") and None not in received.values
 
 
 async def test_of_two_processes_of_one_name_the_later_has_the_inputs_and_the_other_leaves(here: Here) -> None:
@@ -340,7 +344,12 @@ async def test_r8_no_state_is_taken_over_an_input_that_has_changed_since(here: H
 
 async def test_positions_only_go_forward_and_never_beyond_what_was_received(here: Here) -> None:
     await here.receives(3)
+    here.consumer.failure = BrokerUnavailableError("nobody answers")
+    with pytest.raises(BrokerUnavailableError):
+        await here.till.processed([(P0, 2)])
+    here.consumer.failure = None
     await here.till.processed([(P0, 2)])
+    assert here.admin.commits["till"] == {P0: 2, P1: 0}
     epoch = await here.asked("one")
     for places, what in (
         ([(P0, 1)], r"position 1 of change\[0\] is behind 2"),
@@ -382,17 +391,21 @@ async def test_what_is_too_large_is_refused_by_name_and_kept(here: Here) -> None
 
 
 async def test_a_send_names_its_cause_while_that_is_not_processed(here: Here) -> None:
+    here.till = here.another(Bounds(causes_max=2))
     await here.receives(3)
     with pytest.raises(BadInputError, match=r"change\[0\]@3 was not received"):
         await here.till.send("deposits", b"a", b"1", cause=(P0, 3))
     await here.till.send("deposits", b"a", b"1", cause=(P0, 1))
     await here.till.send("deposits", b"a", b"2", cause=(P0, 1))
     await here.till.send("deposits", b"a", b"3", cause=(P0, 0))  # a later one has begun
-    await here.till.processed([(P0, 2)])
-    await here.till.send("deposits", b"a", b"4", cause=(P0, 1))  # it is over
-    at = (headers.topic_check("change"), 0, 1)
-    assert [stamp.cause for stamp in here.broker.stamps_of(OUT)] == [at, at, None, None]
+    await here.till.send("deposits", b"a", b"4", cause=(P0, 2))
+    with pytest.raises(BadInputError, match="2 causes are not processed"):
+        await here.till.send("deposits", b"a", b"5", cause=(P0, 0))
+    await here.till.processed([(P0, 3)])
+    await here.till.send("deposits", b"a", b"5", cause=(P0, 1))  # it is over
+    one, two = ((headers.topic_check("change"), 0, offset) for offset in (1, 2))
+    assert [stamp.cause for stamp in here.broker.stamps_of(OUT)] == [one, one, None, two, None]
     (sent,) = [
         it for it in (await here.captured(await here.snapshot("one"))).senders if it.topic == OUT.topic
     ]
-    assert (sent.white_end, sent.last_seq) == (4, 3)
+    assert (sent.white_end, sent.last_seq) == (5, 4)
