@@ -13,16 +13,7 @@ from snapkafka.drivers.remote.participant import Place
 from snapkafka.errors import BadInputError, BrokerUnavailableError, OffsetsGoneError, TriggerRefusedError
 from snapkafka.kafka import Record
 from snapkafka.ports import Topic
-from snapkafka.protocol import (
-    Bye,
-    Captured,
-    Dead,
-    Failure,
-    Hello,
-    InputCut,
-    Retire,
-    TopicPartition,
-)
+from snapkafka.protocol import Bye, Dead, Hello, InputCut, Retire, TopicPartition
 from snapkafka.wire import headers
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.remote_world import (
@@ -61,18 +52,12 @@ class Here:
         self.streams.append(Received(self.till))
         return self.streams[-1]
 
-    async def captured(self, epoch: int) -> Captured:
-        return await captured(self.cluster, epoch)
-
-    async def failed(self, epoch: int) -> Failure:
-        return await failure_of(self.cluster, epoch)
-
     async def positions(self, epoch: int) -> dict[TopicPartition, int]:
         """Of the till, in the snapshot."""
         return {TopicPartition(cut.topic, cut.partition): cut.position for cut in await self.inputs(epoch)}
 
     async def inputs(self, epoch: int) -> list[InputCut]:
-        return [cut for cut in (await self.captured(epoch)).inputs if cut.app == "till"]
+        return [cut for cut in (await captured(self.cluster, epoch)).inputs if cut.app == "till"]
 
     async def receives(self, count: int) -> Received:
         """Let the till join, and receive so many records of one partition: 0, 1, ..."""
@@ -150,7 +135,7 @@ async def test_each_snapshot_has_the_state_that_was_given_for_it_in_its_turn_and
             await here.till.flush(name, "", chunk, name.encode())
             await here.till.flush(name, "", chunk, name.encode())  # given again: nothing is doubled
         assert await here.till.cut(name)
-    states = [here.broker.state((await here.captured(epoch)).epoch) for epoch in epochs]
+    states = [here.broker.state((await captured(here.cluster, epoch)).epoch) for epoch in epochs]
     assert [list(state.values()) for state in states] == [[b"one"] * 3, [b"two"]]
 
 
@@ -319,7 +304,7 @@ async def test_an_input_that_changes_ends_the_session_by_name(
         here.admin.topics["change"] = topic
     await until(lambda: bool(here.till.left), "its leaving")
     assert here.till.left.startswith("its input change ") and here.till.left.endswith(why)
-    failure = await here.failed(epoch)
+    failure = await failure_of(here.cluster, epoch)
     assert failure.code == "state-not-given" and here.till.left in failure.reason
     for call in (here.till.processed([(P0, 1)]), here.till.send("deposits", b"a", b"1"), received.task):
         with pytest.raises(TriggerRefusedError, match=here.till.left):
@@ -405,7 +390,6 @@ async def test_a_send_names_its_cause_while_that_is_not_processed(here: Here) ->
     await here.till.send("deposits", b"a", b"5", cause=(P0, 1))  # it is over
     one, two = ((headers.topic_check("change"), 0, offset) for offset in (1, 2))
     assert [stamp.cause for stamp in here.broker.stamps_of(OUT)] == [one, one, None, two, None]
-    (sent,) = [
-        it for it in (await here.captured(await here.snapshot("one"))).senders if it.topic == OUT.topic
-    ]
+    senders = (await captured(here.cluster, await here.snapshot("one"))).senders
+    (sent,) = [sender for sender in senders if sender.topic == OUT.topic]
     assert (sent.white_end, sent.last_seq) == (5, 4)
