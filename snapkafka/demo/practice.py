@@ -1,7 +1,4 @@
-"""`--keep`: the system stays up, with its page, for people who practise: a crash, a restore, a fork.
-
-A worker that ends waits for Enter: a restore needs its app to be down.
-"""
+"""`--keep`: the system stays up, with its page, for people who practise: a crash, a restore, a fork."""
 
 from __future__ import annotations
 
@@ -16,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from snapkafka.demo.summary import short
+from snapkafka.cli.running import notices
+from snapkafka.demo.summary import command_here, short
 from snapkafka.testing import RunningSystem, Worker
 from snapkafka.until import Tries
 
@@ -51,22 +49,26 @@ def invite(system: RunningSystem, storage: Path, page: str) -> None:
         workers=_named(system.workers),
         storage=shlex.quote(short(storage)),
         pids=shlex.quote(short(pids)),
-        **{name: shlex.quote(_beside(name)) for name in ("snapkafka", "faust")},
+        **{name: shlex.quote(command_here(name)) for name in ("snapkafka", "faust")},
     )
     print(invitation, file=sys.stderr, flush=True)
 
 
 async def practise(system: RunningSystem, storage: Path) -> None:
-    """Leave the system to people, with its page, until Ctrl-C. Enter starts the workers that have ended."""
+    """Leave the system to people, with its page, until Ctrl-C. Workers that end wait for Enter: a restore needs it."""
+    named: list[Worker] = []
     with page(system, storage) as where:
         invite(system, storage, where)
         while True:
             await asyncio.sleep(PERIOD_S)
-            if not select.select([sys.stdin], [], [], 0)[0] or not os.read(sys.stdin.fileno(), 4096):
-                continue
-            started = [system.restart(it) for it in [*system.workers] if it.status is not None]
-            _write_pids(system, storage)
-            print(f"started {_named(started) or 'nothing: all run'}", file=sys.stderr, flush=True)
+            ended = [worker for worker in system.workers if worker.status is not None]
+            for it in [worker for worker in ended if worker not in named]:
+                notices.print(f"{it.name} (pid {it.pid}) has ended, see {it.log}: Enter starts it again")
+            named = ended
+            if select.select([sys.stdin], [], [], 0)[0] and os.read(sys.stdin.fileno(), 4096):
+                started = [system.restart(worker) for worker in ended]
+                _write_pids(system, storage)
+                notices.print(f"started {_named(started) or 'nothing: all run'}")
 
 
 def _write_pids(system: RunningSystem, storage: Path) -> Path:
@@ -90,12 +92,6 @@ def page(system: RunningSystem, storage: Path) -> Iterator[str]:
     finally:
         server.interrupt()
         server.end()
-
-
-def _beside(name: str) -> str:
-    """Return the command of this environment, as short as it can be typed here."""
-    found = Path(sys.executable).with_name(name)
-    return short(found) if found.is_file() else name
 
 
 def _named(workers: list[Worker]) -> str:

@@ -8,6 +8,7 @@ own moment, and the sum is not: a transfer may be seen in two places or in none.
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -159,13 +160,16 @@ def print_report(found: DemoResult, engine: str) -> None:
     screen.print("Next:")
     storage = f"--storage {short(Path(first.checkpoint_manifest_uri).parent)}"
     sql = f"'SELECT topic, key, value FROM messages' --snapshot {first.snapshot_id}"
-    for command in (
-        f".venv/bin/snapkafka query {sql} {storage}",
-        f".venv/bin/snapkafka diff {first.snapshot_id} {last.snapshot_id} {storage}",
-        "make demo ARGS=--keep    leaves the system running, and prints how to use the command on it",
-        "README.md                your own Faust app: two lines",
-    ):
-        screen.command(command, indent=2)
+    command = command_here("snapkafka")
+    screen.command(f"{command} query {sql} {storage}", indent=2)
+    screen.command(f"{command} diff {first.snapshot_id} {last.snapshot_id} {storage}", indent=2)
+    screen.command(f"{command} demo --keep    # to practise on the running system", indent=2)
+
+
+def command_here(name: str) -> str:
+    """Return the command of this environment, as short as it can be typed here."""
+    found = Path(sys.executable).with_name(name)
+    return short(found) if found.is_file() else name
 
 
 def short(path: str | Path) -> str:

@@ -149,6 +149,7 @@ def test_a_crash_and_a_restore_are_practised(tmp_path: Path) -> None:
         # A crash.
         since = len(terminal.text())
         terminal.run(*terminal.lines("A crash"))
+        terminal.see(r"accounts-1 \(pid \d+\) has ended", timeout_s=30, since=since)
         terminal.press_enter(r"started accounts-1 is pid \d+", since)
         trigger, assemble, _ = (line.replace("mine", "after-$N") for line in commands)
         number = terminal.capture(trigger)
