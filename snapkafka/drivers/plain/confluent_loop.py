@@ -222,7 +222,8 @@ class ConfluentParticipant(Participant):
             if self.plan.table is not None:
                 raise
             self.host.log_failed("to announce its inputs", error)
-            self.host.loop.call_soon_threadsafe(self.host.follower.without_inputs)
+            if self.host.started:
+                self.host.loop.call_soon_threadsafe(self.host.follower.without_inputs)
             return partitions
         committed = {
             TopicPartition(tp.topic, tp.partition): tp.offset if tp.offset >= 0 else None for tp in found
@@ -263,9 +264,8 @@ def require_usable(plan: Plan) -> None:
         partitioner_of(plan.producer.config)
     config: Mapping[str, Any] = {} if plan.consumer is None else plan.consumer.config
     commits = all(str(config.get(name, True)).lower() != "false" for name in COMMITS_BY_ITSELF)
-    strategy = str(
-        config.get("partition.assignment.strategy", "range")
-    )  # librdkafka's default begins with it
+    # librdkafka's default begins with "range".
+    strategy = str(config.get("partition.assignment.strategy", "range"))
     plan.require_usable(
         group=config.get("group.id"),
         commits="set enable.auto.commit to False, and commit after the event; or enable.auto.offset.store, and store"

@@ -105,11 +105,14 @@ async def test_a_loop_that_may_not_know_where_it_starts_starts_nowhere_by_itself
     for client in (consumer(**{"auto.offset.reset": "error"}), of_aiokafka(auto_offset_reset="none")):
         with pytest.raises(BadInputError):
             await disabled(consumer=client).assigned({OURS: None}, generation=1, member="a")
-    part = disabled(consumer=consumer(), producer=Producer(WHERE), state=Table("owed"))
     error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     hidden = SimpleNamespace(topic="orders", partition=0, offset=-1001, error=error)
+    client = Mock(committed=lambda tps, timeout_s: [hidden])
+    part = disabled(consumer=consumer(), producer=Producer(WHERE), state=Table("owed"))
     with pytest.raises(KafkaException):
-        part._announced(SimpleNamespace(committed=lambda tps, timeout_s: [hidden]), [hidden])
+        part._assigned(client, [hidden])
+    disabled(consumer=consumer())._assigned(client, [hidden])
+    client.assign.assert_called_once_with([hidden])  # without a table, librdkafka asks for itself
 
 
 def test_a_table_is_not_read_again_behind_the_loops_own_open_transaction() -> None:
