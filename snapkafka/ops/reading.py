@@ -132,10 +132,8 @@ async def trace(
         if topic not in described or partition >= described[topic].partitions:
             raise BadInputError(f"there is no partition {partition} of topic {topic}", hint="check the name")
         own = (await work.admin.describe_topics([work.ledger.topic]))[work.ledger.topic]
-        ledger_id, known = (
-            headers.ledger_id(bytes.fromhex(own.topic_id)),
-            headers.topics_by_check({*described}),
-        )
+        ledger_id = headers.ledger_id(bytes.fromhex(own.topic_id))
+        known = headers.topics_by_check({*described})
         tp, steps = TopicPartition(topic, partition), list[TraceStep]()
         while True:
             stamp, why = await _stamp(work.admin, ledger_id, tp, offset)

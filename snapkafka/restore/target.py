@@ -284,10 +284,8 @@ async def opened_target(
     placed = Placed(store, manifest)
     tables = await load(placed)
     async with administration(where) as admin:
-        state, ledger = (
-            LedgerState(),
-            (await admin.describe_topics([LEDGER + namespace])).get(LEDGER + namespace),
-        )
+        state, topic = LedgerState(), LEDGER + namespace
+        ledger = (await admin.describe_topics([topic])).get(topic)
         if ledger is not None:  # it need not exist
             async with opened(where, namespace) as work:
                 state = work.reading.state
@@ -304,5 +302,4 @@ async def opened_target(
                 topic_id="" if ledger is None else ledger.topic_id,
             )
         finally:
-            if (stop := getattr(bulk, "stop", None)) is not None:
-                stop.set()
+            bulk.stop.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -97,6 +98,7 @@ class FakeLog:
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     removed: Collection[tuple[TopicPartition, int]] = ()  # by compaction
     batch_bytes: int = 0
+    stop: threading.Event = field(default_factory=threading.Event)
 
     def put(
         self, tp: TopicPartition, key: bytes | None, value: bytes | None, *, by: int = -1, epoch: int = 0
@@ -195,9 +197,8 @@ class System:
         return state
 
     async def plan(self, **options: Any) -> ops.RecoveryPlan:
-        bulk = options.pop("bulk", self.log)
         request = ops.RecoveryRequest(**self.options | options)
-        return await ops.plan_recovery(self.cluster, request, bulk=bulk)
+        return await ops.plan_recovery(self.cluster, request, bulk=self.log)
 
     async def do(self, plan: ops.RecoveryPlan, **options: Any) -> ops.Recovered:
         return await ops.recover(self.cluster, plan, bulk=self.log, **options)
