@@ -40,7 +40,6 @@ LOG = "shop-stock-changelog"
 STOCK = Table(name="stock", changelog=LOG, partitions=4, copartitioned=True)
 SETS = Table(name="stock", changelog=LOG, partitions=4, sets=True)
 WINDOWED = Table(name="stock", changelog=LOG, partitions=4, expires_ms=10_000)
-HITS = Table(name="hits", changelog="hits", partitions=2, is_global=True)
 COMPACTED = {"cleanup.policy": "compact", "min.compaction.lag.ms": "7200000"}
 BRIEF = COMPACTED | {"cleanup.policy": "compact,delete", "retention.ms": "10000"}
 FOREVER = {"cleanup.policy": "delete", "retention.ms": "-1"}
@@ -117,7 +116,7 @@ def writes_bills(shop: Shop) -> None:
 def with_hits(shop: Shop, partitions: int) -> None:
     shop.topic("hits", 2)
     shop.settings("hits", **FOREVER)
-    shop.join(tables=(replace(HITS, partitions=partitions),))
+    shop.join(tables=(Table(name="hits", changelog="hits", partitions=partitions, is_global=True),))
 
 
 def gone_app(shop: Shop, number: int) -> None:
