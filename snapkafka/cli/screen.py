@@ -42,10 +42,11 @@ LABELS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("notes", "not_compared"), "note"),
     "unread": "warning",
     "heard": "learned from",
-    "cut_us": "cut took",
     "capture_ms": "captured in",
     "stored": "external records",
     "again": "run again",
+    "absent": "not restored",
+    "irrevocable": "cannot be undone",
 }
 #: A column of these is flush right.
 NUMBER: Final = re.compile(r"(-?\d[\d,.]*( (us|ms|s|min))?)?")

@@ -77,8 +77,7 @@ def doctor(at: Where, asked: Doctor) -> None:
         console.show(found, ("found",))
         print_advice(found.found, verbose=asked.verbose)
         if not found.found:
-            well = "Snapshots hold all of this app." if asked.offline else "No problems found."
-            console.print((well, "green"))
+            console.print(("Snapshots hold all of this app." if asked.offline else "No problems.", "green"))
     if not found.well:
         raise typer.Exit(EXIT_NOT_GOOD)
 
