@@ -1,11 +1,10 @@
 """The run of a story: the real machines, driven by the markers alone, over one log per channel.
 
-A channel is a topic with one partition, so it is FIFO, as in 1985. The state
-of a process is the list of the events executed there; each of them is a write to a table, so it lies in a changelog,
-as any state does. The machines learn of snapshots by markers only (`hear`), except of those that they start
-themselves; they report in the ledger, and read it up to the trigger when a marker has to be believed (R2). Nothing is
-taken from the textbook: channel states are offsets, `[position of the receiver, white end of the sender)`, and so are
-process states.
+A channel is a topic with one partition, so it is FIFO, as in 1985. The state of a process is the list of the events
+executed there; each of them is a write to a table, so it lies in a changelog, as any state does. The machines learn of
+snapshots by markers only (`hear`), except of those that they start themselves; they report in the ledger, and read it
+up to the trigger when a marker has to be believed (R2). Nothing is taken from the textbook: channel states are offsets,
+`[position of the receiver, white end of the sender)`, and so are process states.
 
 Every snapshot has a ledger of its own, so that only the initiator learns of it through the ledger, also if several run
 at once. With `one_ledger` they share one, as in a real namespace, and one cut may serve several of them (R2);

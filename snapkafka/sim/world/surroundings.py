@@ -51,9 +51,8 @@ class Surroundings:
         self.ledgers: list[tuple[LedgerState, SimBroker]] = []
         self._numbers = 10**6
         self.asked: Seen | None = None  # what the author of the next trigger has seen
-        self.due: dict[
-            tuple[int, int], float
-        ] = {}  # (ledger, epoch that failed) -> when it is asked for again
+        #: (ledger, epoch that failed) -> when it is asked for again.
+        self.due: dict[tuple[int, int], float] = {}
         #: Sends that timed out for who sent them, and that the broker has still to serve.
         self.in_queue: list[tuple[TopicPartition, SimStored]] = []
         #: Seqs whose sender was notified of their failure, and that are in no log: (ledger, process, place, epoch).
