@@ -301,7 +301,7 @@ LARGE: Final = (
         plan=plan(app("a", "A", SEND), app("b", "B", WRITE), snapshots=2),
         inputs=(A,),
         slow=NEWS | {"append"},
-        states=42_532,
+        states=152_141,
     ),
 )
 
