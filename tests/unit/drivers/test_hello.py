@@ -154,17 +154,13 @@ def test_agents_are_announced_with_what_they_read() -> None:
     app = faust.App("code-of-app", broker="kafka://127.0.0.1:1", value_serializer="json")
     orders = app.topic("orders", value_type=Order, key_type=str, key_serializer="raw")
 
-    async def take(stream: Any) -> None:
+    async def read(stream: Any) -> None:
         async for _ in stream:
             ...
 
-    async def local(stream: Any) -> None:
-        async for _ in stream:
-            ...
-
-    app.agent(orders, name="take")(take)
-    app.agent(app.channel(), name="local")(local)
-    app.agent(app.channel(), name=RECORDER)(local)
+    app.agent(orders, name="take")(read)
+    app.agent(app.channel(), name="local")(read)
+    app.agent(app.channel(), name=RECORDER)(read)
     local_agent, take_agent = agents_of(app)
     assert (take_agent.name, take_agent.topics) == ("take", ("orders",))
     assert (take_agent.key_codec, take_agent.value_codec) == ("raw", "json")

@@ -19,9 +19,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from snapkafka.clients import participant
 from snapkafka.drivers import Consumer, Producer, Table
+from snapkafka.drivers.plain import confluent_loop
 from snapkafka.drivers.plain.aio_loop import AioParticipant
 from snapkafka.drivers.plain.confluent_clients import partitioner_of
-from snapkafka.drivers.plain.confluent_loop import generation_of
 from snapkafka.drivers.plain.table import Changes
 from snapkafka.errors import BadInputError
 from tests.unit.drivers.plain_loop import ORDERS as OURS
@@ -126,10 +126,10 @@ def test_a_table_is_not_read_again_behind_the_loops_own_open_transaction() -> No
 
 
 def test_the_generation_of_a_group_is_read_from_librdkafkas_own_bytes() -> None:
-    assert generation_of(b"CGMDv2:\x07\x00\x00\x00billing\0member-1\0\0\1") == (7, "member-1")
-    assert generation_of(consumer().consumer_group_metadata()) == (-1, "")
+    assert confluent_loop.generation_of(b"CGMDv2:\x07\x00\x00\x00billing\0member-1\0\0\1") == (7, "member-1")
+    assert confluent_loop.generation_of(consumer().consumer_group_metadata()) == (-1, "")
     with pytest.raises(BadInputError):
-        generation_of(b"another form")
+        confluent_loop.generation_of(b"another form")
 
 
 def test_a_record_without_a_key_goes_to_any_partition() -> None:
@@ -285,8 +285,12 @@ async def test_a_revocation_waits_until_the_loop_has_committed_its_record() -> N
         assert revocations == [1]
 
 
-def test_a_revocation_of_confluents_waits_for_the_events_of_threads() -> None:
+@pytest.mark.parametrize(("takes_s", "limit_s"), [(0.3, 30.0), (30.0, 0.1)])
+def test_a_revocation_of_confluents_waits_for_the_events_of_threads_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch, takes_s: float, limit_s: float
+) -> None:
     """An event that goes on would write to a table that was read again meanwhile."""
+    monkeypatch.setattr(confluent_loop, "FINISH_S", limit_s)
     seen: list[str] = []
     part = disabled(consumer=consumer(), on_revoke=lambda *_: seen.append("revoked"))
     part.events.hand_out(OURS, 0)
@@ -296,7 +300,9 @@ def test_a_revocation_of_confluents_waits_for_the_events_of_threads() -> None:
     def work() -> None:
         with event:
             entered.set()
-            time.sleep(0.3)
+            ends = time.monotonic() + takes_s
+            while not seen and time.monotonic() < ends:
+                time.sleep(0.01)
             seen.append("processed")
 
     thread = threading.Thread(target=work)
@@ -304,7 +310,7 @@ def test_a_revocation_of_confluents_waits_for_the_events_of_threads() -> None:
     entered.wait()
     part._revoked(part.plan.consumer, [])
     thread.join()
-    assert seen == ["processed", "revoked"]
+    assert seen == (["processed", "revoked"] if takes_s < limit_s else ["revoked", "processed"])
 
 
 @pytest.mark.parametrize("client", [consumer, of_aiokafka])

@@ -225,22 +225,19 @@ async def test_inputs_that_cannot_be_received_from_are_refused(
 
 
 async def test_a_group_with_members_and_an_app_that_is_stopped_are_no_names_for_it(here: Here) -> None:
+    async def is_refused(why: str) -> None:
+        with pytest.raises(TriggerRefusedError, match=why):
+            await here.till.join([CHANGE])
+        await here.till.leave("it could not join")
+        here.till = here.another()
+
     here.admin.member_counts = [2]
-    with pytest.raises(TriggerRefusedError, match="consumer group till has 2 members"):
-        await here.till.join([CHANGE])
-    await here.till.leave("it could not join")
+    await is_refused("consumer group till has 2 members")
     other = Worker(here.cluster.the_ledger, "till", "deposits")
-    here.till = here.another()
-    with pytest.raises(TriggerRefusedError, match="an app till runs"):
-        await here.till.join([CHANGE])
-    await here.till.leave("it could not join")
+    await is_refused("an app till runs")
     here.cluster.the_ledger.put(Bye(process=other.process, n=900))
-    here.till = here.another()
-    with pytest.raises(TriggerRefusedError, match="till that speaks Kafka is stopped"):
-        await here.till.join([CHANGE])
-    await here.till.leave("it could not join")
+    await is_refused("till that speaks Kafka is stopped")
     here.cluster.the_ledger.put(Retire(n=901, app="till"))
-    here.till = here.another()
     await here.till.join([CHANGE])
 
 
