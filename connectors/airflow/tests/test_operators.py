@@ -15,7 +15,7 @@ from snapkafka_airflow.operators.running import SnapkafkaBaseOperator, run_id_of
 
 from snapkafka import ops
 from snapkafka.errors import BadInputError, BrokerUnavailableError
-from snapkafka.kafka.preflight import id_problem
+from snapkafka.kafka.preflight import require_id
 from snapkafka.manifest import CheckEntry, WitnessEntry
 from snapkafka.protocol.records import Abort, Trigger, Verdict
 from tests.worlds.fakes import FakeCluster
@@ -43,7 +43,7 @@ def test_the_id_is_that_of_the_task_in_the_run_and_of_no_other() -> None:
         *(first, *others, run_id_of("d" * 250, "r" * 250, "t" * 250)),
         *(run_id_of("-7", "1", "1"), run_id_of("№", "☃", "⚙")),
     ):
-        assert id_problem(name) is None, name
+        require_id(name)
 
 
 # -- trigger --------------------------------------------------------------------------------------------------

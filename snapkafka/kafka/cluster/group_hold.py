@@ -179,7 +179,7 @@ class GroupHold:
             self._until = sent + self._session_s
 
     async def _ask(self, request: Callable[[], Any]) -> Any:
-        """Send a request to the group's coordinator, and once more if the coordinator moves."""
+        """Send a request to the group's coordinator, and again while the coordinator moves."""
 
         async def once() -> Any:
             try:

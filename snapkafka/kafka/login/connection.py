@@ -108,7 +108,7 @@ class translated:  # noqa: N801 -- it is used as a function
     """A context that translates the failures of the client library; `async with` asks the broker why it refuses.
 
     aiokafka shows no difference between an unavailable broker, wrong credentials and an untrusted certificate. After a
-    failure, `async with` tries one connection by itself to find the reason: see `diagnosis.diagnose`.
+    failure, `async with` tries one connection by itself to find the reason: see `diagnose`.
 
     Args:
         what: the work in progress, as in "could not {what}".
@@ -193,8 +193,8 @@ async def diagnose(hosts: str, security: Mapping[str, Any], what: str) -> Snapka
                     if (await tried.send(MetadataRequest([]))).brokers:
                         return BrokerUnavailableError(
                             f"could not {what} in time, though the broker at {where} answers",
-                            hint="too few replicas are in sync (min.insync.replicas), a partition has no leader, or"
-                            " advertised.listeners names an address that cannot be reached from here",
+                            hint="it is slow, too few replicas are in sync (min.insync.replicas), a partition has no"
+                            " leader, or advertised.listeners names an address that cannot be reached from here",
                         )
                     raise errors.KafkaConnectionError("it answers nothing to a client without a login")
                 except Exception as error:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from snapkafka import ops
+from snapkafka.assembly.spec import OPTIONS, SYSTEM
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, all_errors
 from snapkafka.options import options_of
 from snapkafka.runtime.child import run_child
@@ -80,7 +81,7 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
         environ = {**os.environ, **launch.environ, **self.env}
         with tempfile.TemporaryDirectory(prefix="snapkafka-drill-") as folder:
             result, config = Path(folder, "drill.json"), Path(folder, "snapkafka.toml")
-            config.write_text(self.spec.as_toml(), encoding="utf-8")
+            config.write_text(_config_of(self.spec), encoding="utf-8")
             python = launch.python or sys.executable
             request = Drill(
                 apps=(self.apps,) if isinstance(self.apps, str) else tuple(self.apps),
@@ -128,6 +129,12 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
                 f" {'; '.join(found['reasons'])}"
             )
         return {key: found[key] for key in ("fork", "trusted", "snapshot_id", "epoch", "rpo_s", "rto_s")}
+
+
+def _config_of(spec: ops.JobSpec) -> str:
+    """Return a file for `--config` with what is no option of the command; JSON's values are those of TOML."""
+    given = {name: getattr(spec, name) for name in SYSTEM if not OPTIONS[name].flag}
+    return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in given.items())
 
 
 def _flags_of(request: Any) -> Iterator[str]:
