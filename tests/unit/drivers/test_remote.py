@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,7 +14,7 @@ from snapkafka.drivers.remote.participant import Place
 from snapkafka.errors import BadInputError, BrokerUnavailableError, OffsetsGoneError, TriggerRefusedError
 from snapkafka.kafka import Record
 from snapkafka.ports import Topic
-from snapkafka.protocol import Bye, Dead, Hello, InputCut, Retire, TopicPartition
+from snapkafka.protocol import Bye, ChannelEnded, Dead, Hello, InputCut, Retire, TopicPartition
 from snapkafka.wire import headers
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.remote_world import (
@@ -251,11 +252,12 @@ async def test_r2_a_red_record_and_all_behind_it_wait_until_the_process_has_cut(
     await here.till.join([CHANGE])
     received = here.receiving()
     epoch = await here.asked("one")
-    key, stamp = headers.marker_key(here.bank.process), (epoch, here.bank.process, 1, 0)
+    here.till.feed = feed = Mock(wraps=here.till.feed)  # type: ignore[method-assign]
+    bank, key = here.bank.process, headers.marker_key(here.bank.process)
     here.consumer.put(P0, None, None, key)
-    marker = here.consumer.put(P0, None, headers.marker(0, headers.tp_check(*P0), *stamp), key)
-    here.consumer.white(P0, b"red", epoch, here.bank.process)
-    here.consumer.white(P0, b"behind", process=here.bank.process)
+    marker = here.consumer.put(P0, None, headers.marker(0, headers.tp_check(*P0), epoch, bank, 1, 0), key)
+    here.consumer.white(P0, b"red", epoch, bank)
+    here.consumer.white(P0, b"behind", process=bank)
     here.consumer.white(P1, b"elsewhere", 1_000_000)
     await until(lambda: b"elsewhere" in received.values, "the other partition")
     await asyncio.sleep(0.05)
@@ -264,6 +266,7 @@ async def test_r2_a_red_record_and_all_behind_it_wait_until_the_process_has_cut(
     assert (await here.positions(epoch))[P0] == 1 < marker
     await until(lambda: b"behind" in received.values, "what was held")
     assert received.values.index(b"red") < received.values.index(b"behind") and None not in received.values
+    feed.assert_any_call(ChannelEnded(tp=P0, offset=marker, sender=bank, epoch=epoch, previous=0))
 
 
 async def test_of_two_processes_of_one_name_the_later_has_the_inputs_and_the_other_leaves(here: Here) -> None:
