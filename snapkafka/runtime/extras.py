@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.machinery import PathFinder
+import sys
 from typing import Final
 
 from snapkafka.errors import DependencyMissingError
 
-find_spec = PathFinder.find_spec
 _CLI: Final = ("typer", "rich", "aiokafka")
 _FAUST: Final = ("faust", "mode", "aiokafka")
 _QUERY: Final = ("duckdb", "pytz")
@@ -63,8 +62,12 @@ def require_engine(engine: str) -> None:
 
 def missing_of(extra: str) -> list[str]:
     """Return the modules of an extra that are not installed."""
-    # Not `importlib.util`: Faust replaces itself in `sys.modules` by an object without a spec.
     return [name for name in EXTRAS[extra] if find_spec(name) is None]
+
+
+def find_spec(name: str) -> object:
+    """Find a module. `importlib.util` does not: Faust replaces itself in `sys.modules` by an object without a spec."""
+    return next(filter(None, (finder.find_spec(name, None) for finder in sys.meta_path)), None)
 
 
 def extra_missing(extra: str, what: str, *modules: str) -> DependencyMissingError:

@@ -10,10 +10,7 @@ from typing import Final
 from snapkafka.errors import BadInputError, DependencyMissingError
 
 #: What a container sees of its own control group: version 2, or 1.
-LIMITS: Final = (
-    Path("/sys/fs/cgroup/memory.max"),
-    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-)
+LIMITS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 def memory_bytes() -> int:

@@ -16,7 +16,7 @@ from .remote_files import SCHEMES, RemoteFiles
 from .store import Store
 
 #: What no URI of an object store may hold: libraries and servers disagree about the place that it means.
-AMBIGUOUS: Final = re.compile(r"[?#%\\\s\x00-\x1f]|//|(?:^|/)\.{1,2}(?:/|$)")
+AMBIGUOUS: Final = re.compile(r"[?*\[#%\\\s\x00-\x1f]|//|(?:^|/)\.{1,2}(?:/|$)")
 
 
 def canonical(uri: str) -> str:
@@ -37,7 +37,7 @@ def canonical(uri: str) -> str:
     if found := AMBIGUOUS.search(uri.partition("://")[2]):
         raise StorageError(
             f"the URI of the storage has {found[0]!r}, which is ambiguous there",
-            hint="write SCHEME://BUCKET/PREFIX without ? # % // . and ..",
+            hint="write SCHEME://BUCKET/PREFIX without ? * [ # % // . and ..",
         )
     return uri
 

@@ -159,9 +159,7 @@ async def test_a_gulp_takes_all_that_was_written_in_a_rest_by_one_request(
     gulps.hurry()
     await until(lambda: len(found) == 31)
     assert found == list(range(31))
-    assert ledger.connection.requests["Fetch"] <= fetched + 2, (
-        "one for all, and the next one may be under way"
-    )
+    assert ledger.connection.requests["Fetch"] <= fetched + 2, "one for all; the next may be under way"
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
 
@@ -186,18 +184,15 @@ async def test_garbage_is_counted_and_passed_over(kafka: Broker, ledgers: Callab
     await ledger.open()
     await ledger.append(bye(1))
     garbage = await put_garbage(kafka, ledger.topic)
-    await until_it_ends_at(
-        ledger, 2 + garbage
-    )  # the end of a transaction takes an offset too, a little later
+    # the end of a transaction takes an offset too, a little later
+    await until_it_ends_at(ledger, 2 + garbage)
     await ledger.append(bye(2))
     await put_garbage(kafka, ledger.topic)
     await until_it_ends_at(ledger, 4 + 2 * garbage)
     entries = await all_of(ledger)
     offsets = [entry.offset for entry in entries]
     assert offsets == sorted(set(offsets))
-    assert offsets[-1] == 3 + 2 * garbage, (
-        "whoever waits for the end of the ledger has to hear that it is reached"
-    )
+    assert offsets[-1] == 3 + 2 * garbage, "who waits for the end has to hear that it is reached"
     assert [entry.record for entry in entries if entry.record] == [bye(1), bye(2)]
     assert sum(entry.record is None and entry.timestamp_ms != HOLE for entry in entries) == 2 * garbage
 
@@ -257,9 +252,7 @@ async def filled(ledger: KafkaLedger, start: int) -> asyncio.Future[list[Entry]]
     return reading
 
 
-@pytest.mark.parametrize(
-    "refilled", [0, 1, 10], ids=["empty", "shorter", "longer than where the reader stands"]
-)
+@pytest.mark.parametrize("refilled", [0, 1, 10], ids=["empty", "shorter", "longer than was read"])
 async def test_a_ledger_that_was_made_again_is_noticed_by_its_readers(
     ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin, refilled: int
 ) -> None:

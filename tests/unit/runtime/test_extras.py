@@ -7,6 +7,7 @@ import subprocess
 import sys
 from importlib.metadata import metadata, packages_distributions, requires
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from packaging.requirements import Requirement
@@ -101,6 +102,12 @@ def test_the_extras_are_those_of_the_package() -> None:
 
 def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     require_extra("demo", "the demo")
+    with (
+        monkeypatch.context() as patch
+    ):  # any finder's word counts: a checkout installed in place has its own
+        patch.setitem(EXTRAS, "own", ("in_place",))
+        patch.setattr(sys, "meta_path", [SimpleNamespace(find_spec=lambda name, path: name)])
+        require_extra("own", "the demo")
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name in ("duckdb", "faust") else name)
     with pytest.raises(DependencyMissingError) as raised:
         require_extra("demo", "the demo")

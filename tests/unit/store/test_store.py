@@ -443,7 +443,7 @@ def test_a_secret_in_a_uri_is_in_no_error_and_not_written_down(use: Callable[[st
 
 
 @pytest.mark.parametrize(
-    "uri", ["ftp://n/x", "s3a:///x", "https://host/x", "hdfs://box/x", "file://elsewhere/x", ""]
+    "uri", ["s3a://b/x*", "s3a://b/[x", "s3a:///x", "https://host/x", "file://elsewhere/x", ""]
 )
 def test_a_place_that_cannot_be_used_is_refused(uri: str) -> None:
     with pytest.raises(StorageError):
