@@ -74,10 +74,12 @@ def test_a_worker_that_was_taken_for_dead_is_one_worker_under_both_ids() -> None
     assert [(f.process, f.b) for f in listed] == [(1, 3)]
 
 
-def test_it_changes_no_verdict() -> None:
+def test_it_changes_no_verdict_and_replays_do() -> None:
     notes = [Finding(kind, "in", 0, 0, number=n) for kind, n in (("ran-twice", 3), ("cause-unclear", 1))]
     twice = outcome("V5", notes)
     assert (twice.noted, twice.replayed, decide([twice])) == (4, 0, Verdict.VERIFIED)
+    both = outcome("V5", [*notes, Finding("replayed", "in", 0, 0)])
+    assert (both.noted, both.replayed, decide([both])) == (5, 1, Verdict.VERIFIED_WITH_REPLAYS)
 
 
 def test_inputs_with_equal_check_values_are_named() -> None:
