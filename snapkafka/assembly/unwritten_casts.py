@@ -63,11 +63,11 @@ def problem_of(database: DuckDBPyConnection, sql: str) -> str:
                 continue
             other = node["return_type"]
             if wanted := next(filter(None, _better_casts(_type(child), other, _constant(child), around)), ""):
-                return f"{text} is {_type(child)['id']}, and is taken for {other['id']} unasked: {_write(text, wanted)}"
+                return f"{text} is {_type(child)['id']}, and is silently cast to {other['id']}: {_write(text, wanted)}"
         elif _name(node) in ("sum", "avg", "mean", "product"):
             of = [argument["id"] for argument in node.get("arguments") or ()]
             if FLOATING.keys() & of:
-                return f"{text} adds rounded numbers ({of[0]}): {_write('...', 'DECIMAL(38, 6)')} inside"
+                return f"{_name(node)}(...) adds rounded numbers ({of[0]}): {_write('...', 'DECIMAL(38, 6)')} inside"
         elif node["type"].startswith("COMPARE_") and any(
             OF_JSON.fullmatch(_name(it)) for it in _compared(node)
         ):
