@@ -10,13 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from snapkafka.assembly import (
-    Desk,
-    Invariant,
-    Job,
-    Settings,
-    find_base,
-)
+from snapkafka.assembly import Desk, Invariant, Job, Settings, find_base
 from snapkafka.assembly.embedded import EmbeddedEngine
 from snapkafka.assembly.ledger import ClusterFacts
 from snapkafka.assembly.order import Engine as OfJob

@@ -193,11 +193,7 @@ async def _play(bootstrap: str, namespace: str, acts: Acts) -> Stage:
             ledger,
             Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0}),
         )
-        for name, settings in (
-            ("orders", {}),
-            ("credits", {}),
-            ("balances", {"cleanup.policy": "compact"}),
-        ):
+        for name, settings in (("orders", {}), ("credits", {}), ("balances", {"cleanup.policy": "compact"})):
             await admin.create_topic(stage.topic(name), partitions=2, settings=settings)
         ids = {name: found.topic_id for name, found in (await admin.describe_topics()).items()}
         sources = (stage.topic("orders"),) if acts.declared else ()
@@ -226,25 +222,12 @@ async def _join(
             for table in tables
         )  # as Kafka has it where nobody says otherwise
         hello = Hello(
-            n=n,
-            app=app,
-            host="here",
-            pid=n,
-            inputs=(source,),
-            tables=tables,
-            retention=kept,
-            sources=sources,
+            n=n, app=app, host="here", pid=n, inputs=(source,), tables=tables, retention=kept, sources=sources
         )
         offset = await stage.append(hello)
         return Sender(stage, offset, app)
 
-    table = Table(
-        name="balances",
-        changelog=balances,
-        partitions=2,
-        topic_id=ids[balances],
-        keyed=keyed,
-    )
+    table = Table(name="balances", changelog=balances, partitions=2, topic_id=ids[balances], keyed=keyed)
     old = await hello("beta", 1, back)
     a = await hello("alpha", 2, orders, table)
     b = await hello("beta", 3, back)
@@ -319,12 +302,7 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts) -> None:
         ),
         cut_us=40,
     )
-    await b.write_record(
-        Report,
-        **report_b,
-        sent=tuple(b.ends.values()),
-        cut_us=50,
-    )
+    await b.write_record(Report, **report_b, sent=tuple(b.ends.values()), cut_us=50)
 
 
 def play_on(stage: Stage, name: str, *, parent: str, written: Sequence[tuple[bytes, bytes | None]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from snapkafka.errors import StorageError
 from snapkafka.manifest import Manifest
 from snapkafka.testing import Broker
 from tests.spark.engines import Engine, rows
-from tests.spark.scene import Stage, play
+from tests.spark.scene import Stage, play, play_on
 from tests.worlds.stores import LocalStore
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "manifest.schema.json").read_text())
@@ -225,6 +225,44 @@ def test_assembled_twice_is_the_same(assembled: Assembled, tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == [there.root.name]
     assert elsewhere.content == assembled.manifest.content
     assert [t.digest for t in elsewhere.tables] == [t.digest for t in assembled.manifest.tables]
+
+
+@pytest.mark.nightly
+def test_both_engines_make_the_same_of_a_log(spark: Any, kafka: Broker, tmp_path: Path) -> None:
+    """Tables, findings, verdicts and digests; and each builds on what the other one has written."""
+    stage = play(kafka.bootstrap, f"agree{id(spark)}", calm=True, split=True)
+    engines, stores = [Engine("spark", spark), Engine("embedded")], [LocalStore(tmp_path / n) for n in "ab"]
+    options: dict[str, Any] = {"sinks": (), "isolation": ISOLATION, "around": 50, "with_inputs": True}
+
+    def assembled(name: str, *wanted: Invariant) -> Manifest:
+        one, other = (
+            engine.assemble(stage, store, name, wanted=wanted, **options)
+            for engine, store in zip(engines, stores, strict=True)
+        )
+        assert but_for_the_engine(one) == but_for_the_engine(other)
+        assert len(one.tables) == 7
+        engines.reverse()
+        return one
+
+    notes = [note.kind for check in assembled("snap", HOLDS).checks for note in check.notes]
+    assert "state-split" in notes
+    changes = [(b'"late"', None), (b'"new"', b"7")]
+    play_on(stage, f"{stage.namespace}-next", parent=f"{stage.namespace}-snap", written=changes)
+    last = assembled("next", Invariant(name="all", sql="SELECT key, value FROM state"))
+    assert len(last.parents) == 1
+    (of_all,) = [check for check in last.checks if check.name == "V6 all"]
+    assert of_all.found == 7, "x twice, poison, old, late, red, new"
+
+
+def but_for_the_engine(manifest: Manifest) -> Manifest:
+    return replace(
+        manifest,
+        engine="",
+        versions={},
+        times=replace(manifest.times, assembled_at="", verified_at="", seconds={}),
+        tables=tuple(replace(table, path="", files=()) for table in manifest.tables),
+        parents=tuple(replace(parent, path="") for parent in manifest.parents),
+    )
 
 
 @pytest.mark.nightly
