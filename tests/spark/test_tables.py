@@ -15,15 +15,7 @@ from snapkafka.assembly.rows import position_rows, process_rows
 from snapkafka.assembly.schemas import UNIX_EPOCH
 from snapkafka.checks import CutView
 from snapkafka.manifest_entries import AppendedEntry
-from snapkafka.protocol import (
-    Captured,
-    ChangelogCut,
-    InputCut,
-    Position,
-    ProcessCut,
-    SenderEnd,
-    TornEvent,
-)
+from snapkafka.protocol import Captured, ChangelogCut, InputCut, Position, ProcessCut, SenderEnd, TornEvent
 from snapkafka.wire import headers as wire
 from tests.spark.at_hand import ENTRY, LEDGER, tables_of
 from tests.worlds.little_log import CAPTURED, EPOCH, INPUT

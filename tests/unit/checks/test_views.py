@@ -9,15 +9,7 @@ from dataclasses import replace
 import pytest
 
 from snapkafka.assembly import require_offsets
-from snapkafka.checks import (
-    EXTERNAL,
-    CutView,
-    Finding,
-    LogBounds,
-    LogRecord,
-    bounds_findings,
-    witness_of,
-)
+from snapkafka.checks import EXTERNAL, CutView, Finding, LogBounds, LogRecord, bounds_findings, witness_of
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.protocol import Renewed, TopicPartition
 from tests.worlds.little_log import (
