@@ -16,13 +16,12 @@ from snapkafka.kafka.records.read import records_to_end
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.engine import MAIN, Placed, engine, in_thread
-from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
 from snapkafka.until import Tries
 from snapkafka.verbs import Result
 from snapkafka.wire.audit import TOPIC, Audited, read
 
-from .assembling import assemble
+from .assembling import BESIDE_US, assemble
 from .audit_comparison import (
     Answer,
     AuditedPartition,
@@ -89,7 +88,7 @@ async def audit(
         within_s: a worker that has not answered by then counts as not audited.
     """
     started = time.monotonic()
-    require_extra("query", "an audit")
+    BESIDE_US.require_engine(spec)
     if not snapshot:
         async with KafkaTopicAdmin(where) as admin:
             await admin.create_topic(TOPIC + spec.namespace, settings=TOPIC_SETTINGS)

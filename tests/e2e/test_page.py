@@ -72,7 +72,7 @@ async def test_checks_values_charts_and_findings_are_on_the_page(tmp_path: Path)
     assert outcomes == "Outcomes of 5"
     assert seen["bars"] == [4, 3]
     assert [title.split(":")[0] for title in seen["titles"]] == ["monday", "tuesday", "broken", "captured"]
-    assert seen["outcomes"] == ["VERIFIED 2", "CAPTURING 1", "CAPTURED 1", "INCONSISTENT 1"]
+    assert seen["outcomes"] == ["VERIFIED 2", "INITIATED 1", "CAPTURED 1", "INCONSISTENT 1"]
     summary, findings = seen["doctor"]
     assert summary.startswith("Doctor: ")
     assert [line.split("\n")[0] for line in findings] == [f"{it.weight}: {it.what}" for it in expected.found]

@@ -139,7 +139,7 @@ def acts(visit: Visit) -> dict[str, Any]:
     expect(page.locator("#trigger [role=alert]")).to_contain_text("storage root", timeout=PATIENCE_MS)
     storage.fill(found["storage"])
     page.get_by_role("button", name="Take it").click()
-    expect(heading).to_have_text(re.compile("CAPTURING"), timeout=PATIENCE_MS)
+    expect(heading).to_have_text(re.compile("INITIATED"), timeout=PATIENCE_MS)
     found["taken"] = heading.inner_text().split()[0]
     page.get_by_role("button", name="Abort").click()
     page.get_by_role("button", name="Yes, abort it").click()
