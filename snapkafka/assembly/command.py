@@ -19,6 +19,7 @@ from typing import Final, TextIO
 import msgspec
 
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, OutputError, SnapkafkaError
+from snapkafka.runtime.extras import require_engine
 from snapkafka.runtime.signals import Interrupted, exit_status
 
 from .interrupts import interrupted_by
@@ -103,9 +104,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, output: TextIO) -> int:
-
     try:
         spec = spec_of(options)
+        require_engine(spec.engine)  # before a broker is asked
         job = Job(spec=spec, notify=_print_line, progress=_print_line)
         if options.progress:
             job = Job(

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Final, TypeVar
 
 from snapkafka.errors import BadInputError
-from snapkafka.runtime.extras import missing_of, require_engine, require_extra
+from snapkafka.runtime.extras import missing_of, require_extra
 
 from .job import Job
 from .order import Engine, HandOverError
@@ -31,7 +31,6 @@ class Chosen(ExitStack):
 
     def __init__(self, job: Job, offsets: int) -> None:
         super().__init__()
-        require_engine(job.spec.engine)
         self._job, self._engine, missing = job, None, missing_of("embedded")
         self._needed = f"anything without {missing[0]}" if missing else ""
         if offsets > OFFSETS_MAX:
