@@ -63,9 +63,8 @@ def take_checkpoint(
     if not state.whole:
         return []
     matter = _Matter(state, snapshots)
-    times = times_ms or {}
     kept = [
-        Kept(offset=at, record=record, at_ms=times.get(at, 0))
+        Kept(offset=at, record=record, at_ms=(times_ms or {}).get(at, 0))
         for at, record in state.took
         if matter.still(at, record)
     ]
@@ -78,11 +77,7 @@ def take_checkpoint(
 
 def _chunks(state: LedgerState, kept: Sequence[Kept], first_n: int, chunk: int) -> list[Checkpoint]:
     names = state.taken()
-    parts = max(
-        1,
-        _parts(kept, chunk),
-        _parts(names, SMALL * chunk),
-    )
+    parts = max(1, -(-len(kept) // chunk), -(-len(names) // (SMALL * chunk)))
     return [
         Checkpoint(
             n=first_n + part,
@@ -96,10 +91,6 @@ def _chunks(state: LedgerState, kept: Sequence[Kept], first_n: int, chunk: int) 
         )
         for part in range(parts)
     ]
-
-
-def _parts(items: Sequence[object], size: int) -> int:
-    return -(-len(items) // size)
 
 
 def _part(items: Sequence[_T], part: int, size: int) -> tuple[_T, ...]:
@@ -122,16 +113,25 @@ class _Remembering(LedgerState):
 class _Matter:
     """The decision which records still matter."""
 
-    def __init__(self, state: LedgerState, snapshots: int) -> None:
+    def __init__(self, state: _Remembering, snapshots: int) -> None:
         captured = [epoch for epoch, view in state.snapshots.items() if view.captured_at is not None]
         self.epochs = {*state.open, *captured[max(0, len(captured) - snapshots) :]}
         self.processes = _processes(state, self.epochs)
+        #: Of who read what before the first snapshot that is kept, only the latest words matter.
+        self.since, before = min(self.epochs, default=state.end + 1) - 1, LedgerState()
+        for at, record in state.took:
+            if at < self.since:
+                before.apply(at, record)
+        readers = [readers[-1].offset for fold in (before, state) for readers in fold.readers.values()]
+        self.assigned = {*readers, *(view.assigned for fold in (before, state) for view in fold.living())}
 
     def still(self, at: int, record: LedgerRecord) -> bool:
         match record:
             case Hello():
                 return at in self.processes
-            case Assigned() | Bye():
+            case Assigned():
+                return at >= self.since or at in self.assigned
+            case Bye():
                 return record.process in self.processes
             case Dead():
                 return record.dead in self.processes

@@ -13,6 +13,7 @@ from snapkafka.protocol import (
     Abort,
     Action,
     AppendHello,
+    Assigned,
     Captured,
     Checkpoint,
     CheckpointGoesOn,
@@ -232,6 +233,12 @@ def test_only_the_latest_captured_snapshots_are_kept(world: World, pair: tuple[P
     state = behind(world, snapshots=0)
     assert (state.snapshots, state.highest_epoch) == ({}, epochs[-1])
     assert not state.is_epoch(epochs[-1]), "nobody who starts here can meet it as news"
+
+
+def test_rebalances_of_long_ago_leave_one_record() -> None:
+    assigned = (Assigned(process=0, n=n, generation=n, inputs=(A,)) for n in range(30))
+    (chunk,) = take_checkpoint(enumerate([Hello(n=N, app="p"), *assigned]), first_n=N)
+    assert [one.offset for one in chunk.kept if isinstance(one.record, Assigned)] == [30]
 
 
 def test_what_was_contaminated_stays_so_however_long_ago_who_came_back_has_left(
