@@ -155,7 +155,6 @@ class Draw(Request, frozen=True):
     name: Annotated[str, option("ID", "Id, epoch or `latest` (newest assembled).")] = "latest"
     output: Annotated[str, option("-o/--output FILE", "File to write: *.svg or *.png.")] = "cut.svg"
     storage: Annotated[str, STORED] = ""
-    wall_clock: Annotated[bool, switch("Also draw the cut at one wall-clock time.")] = False
 
 
 class Diff(Request, frozen=True):

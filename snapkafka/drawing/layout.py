@@ -10,10 +10,10 @@ the cut: that of each partition's log, and, if their times are known, that of `p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from .order import CUT, END, START, WALL, Division, DrawnMessage, Event, in_order
+from .order import END, START, DrawnMessage, Event, in_order
 
 #: Everything in pixels of the drawing.
 WIDTH: Final = 1_040
@@ -55,18 +55,8 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WallClock:
-    """The time at which another cut reads every process, milliseconds since 1970. `cuts`: when a process cut for the
-    snapshot, by its own clock."""
-
-    at_ms: int
-    cuts: Mapping[int, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """The content of a picture. `hidden`: the number of messages left out. `notes`: sentences below it. `wall`: a
-    second cut."""
+    """The content of a picture. `hidden`: the number of messages left out. `notes`: sentences below it."""
 
     title: str
     verdict: str
@@ -74,19 +64,16 @@ class Picture:
     messages: tuple[DrawnMessage, ...]
     hidden: int = 0
     notes: tuple[str, ...] = ()
-    wall: WallClock | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnEvent:
-    """A lane and its place: `y`, and `x` of its cut, None if it has none; `wall`: the same of the wall-clock cut.
-    `end`: the end of its line."""
+    """A lane and its place: `y`, and `x` of its cut, None if it has none. `end`: the end of its line."""
 
     lane: Lane
     y: float
     cut: float | None
     end: float
-    wall: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,13 +87,12 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """All places. `curve`, `wall_curve`: points of a cut, from top to bottom."""
+    """All places. `curve`: points of the cut, from top to bottom."""
 
     picture: Picture
     lanes: tuple[DrawnEvent, ...]
     arrows: tuple[Arrow, ...]
     curve: tuple[tuple[float, float], ...]
-    wall_curve: tuple[tuple[float, float], ...]
     bottom: float
 
 
@@ -126,20 +112,10 @@ def lay_out(picture: Picture) -> Layout:
         placed[lane.process] = DrawnEvent(lane=lane, y=TOP + gap / 2 + number * gap, cut=x, end=ends)
     bottom = TOP + gap * max(1, len(lanes))
     known = [one for one in picture.messages if one.sender in placed and one.receiver in placed]
-    wall = picture.wall
-    arrows = _arrows(known, placed) if wall is None else _arrows_about_two(known, placed, wall)
-    return Layout(
-        picture=replace(picture, hidden=picture.hidden + len(known) - len(arrows)),
-        lanes=tuple(placed.values()),
-        arrows=tuple(arrows),
-        curve=_curve([(at.cut, at.y) for at in placed.values() if at.cut is not None], bottom),
-        wall_curve=_curve([(at.wall, at.y) for at in placed.values() if at.wall is not None], bottom),
-        bottom=bottom,
-    )
-
-
-def _curve(points: list[tuple[float, float]], bottom: float) -> tuple[tuple[float, float], ...]:
-    return ((points[0][0], TOP - 4), *points, (points[-1][0], bottom + 4)) if points else ()
+    points = [(at.cut, at.y) for at in placed.values() if at.cut is not None]
+    curve = ((points[0][0], TOP - 4), *points, (points[-1][0], bottom + 4)) if points else ()
+    arrows = _arrows(known, placed)
+    return Layout(picture=picture, lanes=tuple(placed.values()), arrows=arrows, curve=curve, bottom=bottom)
 
 
 def _cut_x(cut_ms: int | None, cuts: Sequence[int]) -> float | None:
@@ -151,20 +127,7 @@ def _cut_x(cut_ms: int | None, cuts: Sequence[int]) -> float | None:
     return CUTS[0] + (CUTS[1] - CUTS[0]) * (cut_ms - low) / (high - low)
 
 
-def _placed(
-    known: Sequence[DrawnMessage], x: Mapping[Event, float], lanes: Mapping[int, DrawnEvent]
-) -> list[Arrow]:
-    return [
-        Arrow(
-            message=message,
-            start=(x[index, START], lanes[message.sender].y),
-            end=(x[index, END], lanes[message.receiver].y),
-        )
-        for index, message in enumerate(known)
-    ]
-
-
-def _arrows(known: Sequence[DrawnMessage], placed: Mapping[int, DrawnEvent]) -> list[Arrow]:
+def _arrows(known: Sequence[DrawnMessage], placed: Mapping[int, DrawnEvent]) -> tuple[Arrow, ...]:
     """Place the arrows: every send and receipt of a side of the cut has a place of its own, from left to right in their
     order."""
     cuts = [place.cut for place in placed.values() if place.cut is not None] or [sum(CUTS) / 2]
@@ -178,42 +141,13 @@ def _arrows(known: Sequence[DrawnMessage], placed: Mapping[int, DrawnEvent]) -> 
         for side, events in sides.items()
         for number, event in enumerate(events, 1)
     }
-    return _placed(known, x, placed)
-
-
-def _arrows_about_two(
-    known: Sequence[DrawnMessage], placed: dict[int, DrawnEvent], wall: WallClock
-) -> list[Arrow]:
-    """Place messages and the points of both cuts in one order of all events; both curves follow from it. Messages
-    without a place that fits both cuts are left out: clocks ran back."""
-    cutting = {process: at for process, at in wall.cuts.items() if process in placed}
-    divisions = (
-        Division(CUT, cutting, [_sides(one.at_cut) for one in known]),
-        Division(WALL, dict.fromkeys(cutting, wall.at_ms), [_sides(one.kind) for one in known]),
-    )
-    at: dict[Event, int] = {}
-    slot, last = 0, ""
-    for event in in_order(
-        known, divisions
-    ):  # points of one cut with no event between them stand one below the other
-        slot += 0 if event[1] == last and last in (CUT, WALL) else 1
-        at[event], last = slot, event[1]
-    low, high = LABELS + 6, RIGHT - 12
-    x = {event: low + (high - low) * number / (slot + 1) for event, number in at.items()}
-    for process in cutting:
-        placed[process] = replace(placed[process], cut=x[process, CUT], wall=x[process, WALL])
-    return [
-        arrow
-        for index, arrow in enumerate(_placed(known, x, placed))
-        if all(_is_right(at, index, arrow.message, division) for division in divisions)
-    ]
-
-
-def _is_right(at: Mapping[Event, int], index: int, message: DrawnMessage, division: Division) -> bool:
-    ends = zip((START, END), (message.sender, message.receiver), division.sides[index], strict=True)
-    return all(
-        process not in division.times or (at[index, end] < at[process, division.name]) is (side == "left")
-        for end, process, side in ends
+    return tuple(
+        Arrow(
+            message=message,
+            start=(x[index, START], placed[message.sender].y),
+            end=(x[index, END], placed[message.receiver].y),
+        )
+        for index, message in enumerate(known)
     )
 
 

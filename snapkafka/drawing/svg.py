@@ -12,12 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from snapkafka.units import utc_time
-
 from .layout import EXTERNAL, GLYPHS_FROM, LABELS, NAMES_MAX, TOP, WIDTH, Arrow, DrawnEvent, Layout
 
 INK, PALE, CUT, FLIGHT, BACK, RUN = "#1f2933", "#9aa5b1", "#1d4ed8", "#d97706", "#dc2626", "#0f766e"
-GOOD, WALL = "#15803d", "#7e22ce"
+GOOD: Final = "#15803d"
 FONT: Final = "DejaVu Sans, Verdana, sans-serif"
 #: What cannot stand in XML.
 _FORBIDDEN: Final = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535), "�")
@@ -74,10 +72,7 @@ def _lines(layout: Layout) -> Iterator[str]:
         yield from (
             _arrow(arrow, name_of, glyphs=glyphs) for arrow in layout.arrows if arrow.message.kind == kind
         )
-    yield _curve("curve", CUT, layout.curve, "cut", (0, -6), ' stroke-dasharray="9 5"')
-    if picture.wall is not None:
-        label = f"wall clock {utc_time(picture.wall.at_ms, 'milliseconds')}"
-        yield _curve("wall", WALL, layout.wall_curve, label, (-1, 12))
+    yield _curve(layout.curve)
     yield from (part for place in layout.lanes for part in _cut_of(place, 4.5 if names else 3.2))
     yield '<g class="legend">'
     yield from _legend(layout)
@@ -128,11 +123,7 @@ def _arrow(arrow: Arrow, names: Mapping[int, str], *, glyphs: bool) -> str:
     title += [f"from {names[message.sender]} to {names[message.receiver]}"]
     title += [f"key {message.key}"] if message.key else []
     title += [f"value {message.value}"] if message.value else []
-    title += [message.what] if message.what else []
-    if message.at_cut:
-        title += [f"by the wall clock: {EXPLAINED[message.kind]}", EXPLAINED[message.at_cut]]
-    elif not message.what:
-        title += [EXPLAINED.get(message.kind, "")]
+    title += [message.what or EXPLAINED.get(message.kind, "")]
     title += [f"because of {_place(message.cause)}"] if message.cause else []
     ends = (
         f'<circle cx="{x1:.1f}" cy="{y1:.1f}" r="2.5" class="dot-{name}" fill="{colour}"/>'
@@ -163,30 +154,19 @@ def _path(start: tuple[float, float], end: tuple[float, float], *, whole: bool) 
     return f"M{x1:.1f},{y1:.1f} L{x2:.1f},{y2:.1f}"
 
 
-def _curve(
-    name: str,
-    colour: str,
-    points: Sequence[tuple[float, float]],
-    label: str,
-    at: tuple[int, int],
-    dashes: str = "",
-) -> str:
-    """Return the curve through every cut, each piece with a vertical tangent at both ends, so that it never runs back.
-
-    Args:
-        at: the number of the point with the label, and how far below that it stands.
-    """
+def _curve(points: Sequence[tuple[float, float]]) -> str:
+    """Return the curve through every cut, each piece with vertical tangents at its ends, so that it never runs back."""
     if not points:
         return ""
-    (x, y), below = points[at[0]], at[1]
-    path = f"M{points[0][0]:.1f},{points[0][1]:.1f}"
+    x, y = points[0]
+    path = f"M{x:.1f},{y:.1f}"
     for (x1, y1), (x2, y2) in itertools.pairwise(points):
         middle = (y1 + y2) / 2
         path += f" C{x1:.1f},{middle:.1f} {x2:.1f},{middle:.1f} {x2:.1f},{y2:.1f}"
     return (
-        f'<path class="{name}" d="{path}" fill="none" stroke="{colour}" stroke-width="2.5"{dashes}/>'
-        f'<text class="{name}-name" x="{x:.1f}" y="{y + below:.1f}" text-anchor="middle"'
-        f' fill="{colour}" font-weight="bold">{label}</text>'
+        f'<path class="curve" d="{path}" fill="none" stroke="{CUT}" stroke-width="2.5" stroke-dasharray="9 5"/>'
+        f'<text class="curve-name" x="{x:.1f}" y="{y - 6:.1f}" text-anchor="middle"'
+        f' fill="{CUT}" font-weight="bold">cut</text>'
     )
 
 
@@ -201,14 +181,6 @@ def _cut_of(place: DrawnEvent, size: float) -> Iterator[str]:
     if lane.torn:
         title = "\n".join(["torn: met red work, a restore runs it again:", *lane.torn])
         yield f'<g class="torn" data-process="{lane.process}"><title>{_text(title)}</title>{_tear(x + 8, y - 7)}</g>'
-    if place.wall is not None:
-        w, half = place.wall, size + 1.5
-        yield (
-            f'<g class="wall-point" data-process="{lane.process}"><title>{_text(lane.name)} read at the wall-clock time'
-            f'</title><path class="read" d="M{w:.1f},{y - half:.1f} l{size:g},{half:g} l-{size:g},{half:g}'
-            f' l-{size:g},-{half:g} z" fill="{WALL}"'
-            ' stroke="#ffffff"/></g>'
-        )
     title = f"{lane.name} reported its cut {lane.cut_ms} ms after the trigger"
     yield (
         f'<g class="cut-point" data-process="{lane.process}"><title>{_text(title)}</title><circle class="point"'
@@ -217,20 +189,14 @@ def _cut_of(place: DrawnEvent, size: float) -> Iterator[str]:
 
 
 def _legend(layout: Layout) -> Iterator[str]:
-    y, x = layout.bottom + (36 if layout.picture.wall else 30), 16.0
-    shown, wall = {arrow.message.kind for arrow in layout.arrows}, layout.picture.wall
+    y, x = layout.bottom + 30, 16.0
+    shown = {arrow.message.kind for arrow in layout.arrows}
     lanes = [place.lane for place in layout.lanes]
-    diamond = f'<path class="read" d="M6,-10 l5,6 l-5,6 l-5,-6 z" fill="{WALL}"/>'
     near = f"other message{', its two ends' if len(lanes) >= GLYPHS_FROM else ''}"
     entries = (
         (True, f'<circle class="point" cx="6" cy="-4" r="4.5" fill="{CUT}"/>', "cut of a process"),
-        (wall, diamond, "at the wall-clock time"),
-        ("in-flight" in shown, _sample("flight", FLIGHT), f"in flight across {'it' if wall else 'the cut'}"),
-        (
-            "backward" in shown,
-            _sample("backward", BACK),
-            f"received, not sent{'' if wall else ': inconsistent'}",
-        ),
+        ("in-flight" in shown, _sample("flight", FLIGHT), "in flight across the cut"),
+        ("backward" in shown, _sample("backward", BACK), "received, not sent: inconsistent"),
         ({"received", "later", "waiting"} & shown, _sample("near", PALE), near),
         ("marker" in shown, _sample("marker", PALE, dots=True), "marker"),
         (any(lane.running for lane in lanes), _run(12, -4), "running"),

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from snapkafka.assembly.spec import JobResult, JobSpec, changed
 from snapkafka.drawing.png import png
-from snapkafka.drawing.wall_clock import WallCut
 from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.query.engine import Bounds
 from snapkafka.restore.editing import RuleCount

@@ -11,7 +11,6 @@ from snapkafka.drawing.around import has_around, messages_of, sql_of
 from snapkafka.drawing.layout import EXTERNAL, Lane, Picture, lay_out
 from snapkafka.drawing.order import DrawnMessage
 from snapkafka.drawing.svg import svg
-from snapkafka.drawing.wall_clock import WallCut, at_wall_clock, instant_of, wall_notes
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.kafka.login.connection import Connection
@@ -30,11 +29,6 @@ MESSAGES_SHOWN: Final = 60
 #: Of one channel so many are drawn, so that a long backlog does not hide the others.
 OF_A_CHANNEL: Final = 6
 MARKERS_SHOWN: Final = 40
-#: A cut at a wall-clock time is counted in so many messages of each kind, and of each channel.
-WALL_ROWS: Final = 5_000
-WALL_ROWS_OF_A_CHANNEL: Final = 500
-#: Kinds of messages that are sent on one side of a cut and received on the other.
-CROSSING: Final = ("in-flight", "backward")
 #: Checks that find messages that were received and not sent.
 BACKWARD: Final = "V2"
 
@@ -42,8 +36,7 @@ BACKWARD: Final = "V2"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
     """A diagram as SVG. `shown`, `hidden`: the numbers of messages in flight; `near`, `near_hidden`: of others around
-    the cut; with `wall`, the cut at a wall-clock time, `shown` and `hidden` count messages that cross it in either
-    direction. `notes`: sentences below the picture."""
+    the cut."""
 
     id: str
     epoch: int
@@ -52,8 +45,6 @@ class Drawn:
     hidden: int
     near: int = 0
     near_hidden: int = 0
-    wall: WallCut | None = None
-    notes: tuple[str, ...] = ()
 
 
 async def draw(
@@ -64,7 +55,6 @@ async def draw(
     manifest: str = "",
     storage: str = "",
     messages_max: int = MESSAGES_SHOWN,
-    wall_clock: bool = False,
     bounds: Bounds | None = None,
 ) -> Drawn:
     """Draw an assembled snapshot.
@@ -72,60 +62,44 @@ async def draw(
     Args:
         name: id, epoch or `latest`, the last assembled one.
         messages_max: the limit of drawn messages in flight, and of those that do not cross the cut.
-        wall_clock: also draw the cut that results from reading every process at one time (`instant_of`); needs the
-            table `around`.
     """
     if messages_max < 0:
         raise BadInputError(f"must be 0 or more, got {messages_max}", field="messages")
     place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
     _, found = await asyncio.to_thread(read_manifest, place)
-    limits: tuple[int, ...] = (messages_max, OF_A_CHANNEL)
-    if wall_clock:
-        at_ms, limits = instant_of(found), (WALL_ROWS, WALL_ROWS_OF_A_CHANNEL, WALL_ROWS_OF_A_CHANNEL)
     rows: Sequence[Mapping[str, Any]] = ()
-    if wall_clock or has_around(found):  # else lanes alone
-        rows = (await query(where, namespace, sql_of(*limits), manifest=place, bounds=bounds)).rows
-    drawn: Sequence[DrawnMessage] = messages_of(
+    if has_around(found):  # else lanes alone
+        sql = sql_of(messages_max, OF_A_CHANNEL)
+        rows = (await query(where, namespace, sql, manifest=place, bounds=bounds)).rows
+    drawn = messages_of(
         rows, found, {(cut.app, cut.topic, cut.partition): cut.receiver for cut in found.captured.inputs}
     )
     in_flight = sum(table.rows for table in found.tables if table.name == "messages")
     total = in_flight + (rows[0]["near"] if rows else 0)
-    counts, wall, notes = None, None, ["Cuts stand to scale; of messages the order, not the time."]
-    if wall_clock:
-        counts, wall, drawn = at_wall_clock(drawn, found, at_ms, most=messages_max, of_a_channel=OF_A_CHANNEL)
-        notes = [*wall_notes(counts)]
-        messages: Sequence[DrawnMessage] = drawn
-    else:
-        backward = _backward(found)
-        there = {(one.topic, one.partition, one.offset) for one in backward}  # of which a check reports more
-        others = (one for one in drawn if (one.topic, one.partition, one.offset) not in there)
-        messages = [*others, *backward, *_markers(found.captured)]
+    backward = _backward(found)
+    there = {(one.topic, one.partition, one.offset) for one in backward}  # of which a check reports more
+    others = (one for one in drawn if (one.topic, one.partition, one.offset) not in there)
+    notes = ["Cuts stand to scale; of messages the order, not the time."]
     if found.captured.contaminated:
         notes.append(f"Contaminated: {found.captured.contaminated}")
     picture = Picture(
         title=found.id,
         verdict=found.verdict,
         lanes=_lanes(found.captured, _after_trigger(found)),
-        messages=tuple(messages),
+        messages=(*others, *backward, *_markers(found.captured)),
         hidden=total - len(drawn),
         notes=tuple(notes),
-        wall=wall,
     )
-    layout = await asyncio.to_thread(lay_out, picture)
-    seen = [arrow.message for arrow in layout.arrows] if counts else drawn
-    shown = sum(message.kind in (CROSSING if counts else CROSSING[:1]) for message in seen)
-    hidden = (counts.backward + counts.in_flight if counts else in_flight) - shown
-    near = len(seen) - shown
+    shown = sum(message.kind == "in-flight" for message in drawn)
+    near = len(drawn) - shown
     return Drawn(
         id=found.id,
         epoch=found.epoch,
-        svg=await asyncio.to_thread(svg, layout),
+        svg=await asyncio.to_thread(lambda: svg(lay_out(picture))),
         shown=shown,
-        hidden=hidden,
+        hidden=in_flight - shown,
         near=near,
-        near_hidden=total - shown - hidden - near,
-        wall=counts,
-        notes=tuple(notes) if counts else (),
+        near_hidden=total - in_flight - near,
     )
 
 

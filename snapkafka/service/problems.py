@@ -176,7 +176,6 @@ class DiagramRequest(Request, frozen=True, kw_only=True):
     """The query string of GET .../diagram.svg."""
 
     messages: Few = ops.MESSAGES_SHOWN
-    wall_clock: bool = False
 
 
 async def body_of(request: HttpRequest, kind: type[T]) -> T:

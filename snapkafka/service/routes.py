@@ -332,14 +332,14 @@ class Handlers:
     @route("GET", f"{SNAPSHOT}/diagram.svg", SVG)
     async def diagram(self, asked: DiagramRequest, view: SnapshotView) -> Response:
         """Draw the cut as a space-time diagram."""
-        if not asked.wall_clock and (view.verdict is None or not view.verdict.manifest):
+        if view.verdict is None or not view.verdict.manifest:
             state = self._follower.reading.state
             captured = state.captured(view.epoch) if view.captured_at is not None else None
             shown = ops.details(self._follower.reading, view, self._follower.clock())
             drawn = await asyncio.to_thread(ops.draw_details, shown, captured)
         else:
-            more = {"messages_max": asked.messages, "wall_clock": asked.wall_clock}
-            drawn = await self._ask(ops.draw, manifest=self._manifest_of(view), **more)
+            place = self._manifest_of(view)
+            drawn = await self._ask(ops.draw, manifest=place, messages_max=asked.messages)
         return Response(drawn.svg, media_type=SVG)
 
     # -- helpers ----------------------------------------------------------------------------------------------

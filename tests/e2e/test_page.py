@@ -104,8 +104,7 @@ def test_diagrams_of_up_to_a_hundred_processes(tmp_path: Path, pytestconfig: pyt
     assert "latest good" in rows["hundred"][1]
     for name, processes in SIZES.items():
         assert rows[name][5] == f"{processes}/{processes}"
-        assert seen[name][:2] == [processes, processes], "the cut of each, and where its clock stood"
-    assert seen["twenty"][2] > 0
+        assert seen[name] == processes, "the cut of each"
     found = seen["gestures"]
     assert found["collapsed"] == ["shop-1, 5 processes"]
     assert len(found["filtered"]) == 3

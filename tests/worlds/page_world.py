@@ -66,19 +66,15 @@ def serving(
 
 
 def about(source: InputCut, sender: int, triggered_ms: int, number: int) -> list[dict[str, Any]]:
-    """Rows of `around` for an input: a message received before the cut, and one sent after it, each fifth of which is
-    received by a clock that is far behind."""
+    """Rows of `around` for an input: a message received before the cut, and one sent after it."""
     shared = {"sender": sender, "sender_app": "shop", "receiver_app": source.app, "receiver": source.receiver}
     shared |= {"topic": source.topic, "partition": source.partition, "key": f"order-{number}"}
     shared |= {"value": json.dumps({"order": number, "amount": 3 * number}), "seq": 9}
     early = {"offset": source.position - 1, "side": "white", "received": True}
     late = {"offset": source.position + 9, "side": "red", "received": False}
-    behind = 500 if number % 5 == 0 else -500
     return [
         shared | early | {"sent_ms": triggered_ms - 900 + number, "received_ms": triggered_ms - 700 + number},
-        shared
-        | late
-        | {"sent_ms": triggered_ms + 400 + number, "received_ms": triggered_ms - behind + number},
+        shared | late | {"sent_ms": triggered_ms + 400 + number, "received_ms": triggered_ms + 500 + number},
     ]
 
 

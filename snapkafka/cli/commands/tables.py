@@ -41,8 +41,7 @@ async def draw(at: Where, asked: Draw) -> dict[str, Any]:
     found = await ops.draw(reach(at.bootstrap), at.namespace, **more)
     write_file(output, found.svg if output.suffix == ".svg" else ops.png(found.svg))
     named = {"snapshot_id": found.id, "epoch": found.epoch, "output": str(output), "shown": found.shown}
-    wall = {"wall_clock": found.wall, "notes": found.notes} if found.wall else {}
-    return named | {"hidden": found.hidden} | wall
+    return named | {"hidden": found.hidden}
 
 
 @command("query", own_json=True)

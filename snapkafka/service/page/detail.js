@@ -41,13 +41,13 @@ export async function show(place, epoch, again = false, after = AGAIN_MS) {
   } else shown = { epoch, told: steady(told), head, asked: after };
   askAgain(place, told, after);
   if (same) return;
-  const diagram = makeDiagram(told.snapshot_id, (asked) => text(path(String(epoch), `/diagram.svg${asked}`)));
+  const diagram = makeDiagram(told.snapshot_id, () => text(path(String(epoch), "/diagram.svg")));
   const [flows, comparison] = [h("div", {}), h("div", {})];
   place.replaceChildren(...[
     h("h2", {}, told.snapshot_id, " ", h("span", { class: `status ${mood(told)}` }, told.verdict ?? told.status), " ",
       h("button", { type: "button", class: "close", onclick: () => place.dispatchEvent(new Event("close")) }, "Close")),
     actions(told, () => show(place, epoch, true).catch(() => null)), head,
-    h("h3", {}, "Space-time diagram"), told.assembled ? wallClock(diagram.draw) : null, ...diagram.parts,
+    h("h3", {}, "Space-time diagram"), ...diagram.parts,
     h("h3", {}, "Processes, the slowest first"), lanes(told),
     h("h3", {}, "Inputs, the fullest first"), positions(told),
     ...(told.assembled ? [h("h3", {}, "Channels, the fullest first"), flows] : []),
@@ -61,13 +61,6 @@ export async function show(place, epoch, again = false, after = AGAIN_MS) {
   flows.replaceChildren(await channels(told));
   const others = await get(`/v1/snapshots?status=COMPLETED&limit=${OTHERS_MAX}`);
   comparison.replaceChildren(diff(told, others.snapshots));
-}
-
-// A second cut: every process read at one wall-clock time. The service draws and counts; this asks for it.
-function wallClock(draw) {
-  const chosen = h("input", { type: "checkbox" });
-  chosen.addEventListener("change", () => draw(chosen.checked ? "?wall_clock=true" : ""));
-  return h("label", { class: "wall-clock" }, chosen, " What if every process had been read at one wall-clock time?");
 }
 
 function facts(told) {

@@ -11,7 +11,7 @@ const numbers = (text) => text.match(/-?[\d.]+/g).map(Number);
 const pieces = (svg, selector) => [...svg.querySelectorAll(selector)];
 const show = (element, shown) => (shown ? element.removeAttribute("display") : element.setAttribute("display", "none"));
 
-// `drawn(asked)` answers with the SVG as text.
+// `drawn()` answers with the SVG as text.
 export function makeDiagram(id, drawn) {
   const hidden = new Set();
   const collapsed = new Set();
@@ -101,10 +101,8 @@ export function makeDiagram(id, drawn) {
     const away = messages(cut, rows, y);
     const bottom = top + step * count;
     curve(cut.querySelector(".curve"), points(cut, "circle.point", (point) => Number(point.getAttribute("cx")), rows, y), top, bottom);
-    curve(cut.querySelector("path.wall"), points(cut, "path.read", (point) => numbers(point.getAttribute("d"))[0], rows, y), top, bottom);
     const up = bottom - top - height;
     cut.querySelector(".legend").setAttribute("transform", `translate(0 ${up})`);
-    cut.querySelector(".wall-name")?.setAttribute("transform", `translate(0 ${up})`);
     const [, , width, tall] = numbers(cut.dataset.home ??= cut.getAttribute("viewBox"));
     cut.setAttribute("viewBox", `0 0 ${width} ${tall + up}`);
     cut.setAttribute("height", tall + up);
@@ -239,9 +237,9 @@ export function makeDiagram(id, drawn) {
     follow(next);
   });
 
-  async function draw(asked = "") {
+  async function draw() {
     try {
-      const read = new DOMParser().parseFromString(await drawn(asked), "image/svg+xml");
+      const read = new DOMParser().parseFromString(await drawn(), "image/svg+xml");
       region.replaceChildren(document.importNode(read.documentElement, true));
       fill();
       arrange();

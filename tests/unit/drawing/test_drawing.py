@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import math
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from snapkafka import ops
+from snapkafka.cli import app
 from snapkafka.drawing import DrawnMessage, Lane, Layout, Picture, lay_out
 from snapkafka.drawing.layout import EXTERNAL, GLYPHS_FROM, NAMES_MAX, WIDTH
 from snapkafka.drawing.svg import STUB, svg
 from snapkafka.manifest import Manifest, dump
-from snapkafka.manifest_entries import CheckEntry, WitnessEntry
+from snapkafka.manifest_entries import AppendedEntry, CheckEntry, WitnessEntry
 from snapkafka.protocol import InputCut, ProcessCut, Running, TornEvent
-from tests.worlds.on_disk import write_snapshot
+from tests.worlds.on_disk import read_up_to, write_snapshot
 from tests.worlds.stores import LocalStore
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -205,3 +209,74 @@ async def test_an_assembled_snapshot_is_drawn_from_its_manifest_and_tables(tmp_p
     assert kinds.count("message backward") == 1
     assert kinds.count("running") == kinds.count("torn") == 1
     assert kinds.count("cut-point") == 2  # the one that had left did not cut
+
+
+def row(sender: str | None, receiver: str, offset: int, side: str, sent: int, **more: Any) -> dict[str, Any]:
+    """A row of `around`; times in milliseconds after the trigger at 1,000,000."""
+    more |= {"received_ms": 1_000_000 + more["received_ms"]} if "received_ms" in more else {}
+    return {
+        "sender": APPS.get(sender or ""),
+        "sender_app": sender,
+        "receiver": APPS[receiver],
+        "receiver_app": receiver,
+        "topic": f"to-{receiver}",
+        "partition": 0,
+        "offset": offset,
+        "seq": offset,
+        "side": side,
+        "received": "received_ms" in more,
+        "sent_ms": 1_000_000 + sent,
+        "received_ms": None,
+        "key": "k",
+        "value": json.dumps({"amount": offset}),
+    } | more
+
+
+APPS = {"shop": 1, "bank": 2, "till": 3}
+#: The one in flight, those of before the cut, and two of after it, the first of which has its cause before it.
+ROWS = (
+    row("shop", "bank", 2, "white", 95),
+    row("shop", "bank", 1, "white", 50, received_ms=55),
+    row(None, "shop", 5, "external", 20, received_ms=30),
+    row("till", "shop", 6, "white", 80, received_ms=90),
+    row("shop", "till", 4, "white", 90, received=True),
+    row("shop", "bank", 30, "red", 112, cause_topic="to-shop", cause_partition=0, cause_offset=6),
+    row("till", "shop", 80, "red", 200),
+)
+
+
+def drawn_by_command(folder: Path) -> Path:
+    """Write a snapshot of three processes that cut 100, 110 and 120 ms after the trigger, and draw it."""
+    store = LocalStore(folder)
+    inputs = [
+        dataclasses.replace(read_up_to(f"to-{name}", 0, 9), app=name, receiver=n) for name, n in APPS.items()
+    ]
+    manifest = write_snapshot(store, "friday", 9, cuts=inputs, messages=[ROWS[0]], around=list(ROWS))
+    captured = dataclasses.replace(
+        manifest.captured, senders=(), processes=tuple(cut(n, app=name) for name, n in APPS.items())
+    )
+    appended = tuple(AppendedEntry(offset=20 + n, at_ms=1_000_090 + 10 * n) for n in APPS.values())
+    ledger = dataclasses.replace(manifest.ledger, triggered_ms=1_000_000, appended=appended)
+    rewrite(store, dataclasses.replace(manifest, captured=captured, ledger=ledger))
+    output = folder / "cut.svg"
+    done = CliRunner().invoke(app, ["draw", "friday", "--storage", str(folder), "-o", str(output), "--json"])
+    assert done.exit_code == 0, done.output
+    assert (json.loads(done.stdout)["shown"], json.loads(done.stdout)["hidden"]) == (1, 0)
+    return output
+
+
+def test_the_picture_of_the_readme_is_what_the_command_draws(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    found = drawn_by_command(tmp_path).read_text("utf-8")
+    kept = Path(__file__).parents[3] / "docs" / "cut.svg"
+    if pytestconfig.getoption("--rewrite"):
+        kept.write_text(found, "utf-8")
+    assert found == kept.read_text("utf-8"), "if this is right: pytest --rewrite, and look at it"
+    classes = [
+        element.attrib["class"]
+        for element in ET.fromstring(found).iter(f"{SVG}g")
+        if "data-at" in element.attrib
+    ]
+    assert classes.count("message flight") == 1
+    assert classes.count("message near") == len(ROWS) - 1

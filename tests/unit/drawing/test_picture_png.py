@@ -15,11 +15,11 @@ from snapkafka import ops
 from snapkafka.cli import app
 from snapkafka.drawing.png import ZOOM
 from snapkafka.errors import DependencyMissingError, OutputError
-from tests.unit.drawing.test_wall_clock import system, world
+from tests.unit.drawing.test_drawing import drawn_by_command
 
-GUIDE = Path(__file__).parents[3] / "docs" / "guide"
-#: The cut by the wall clock, messages received and not sent, lines.
-VIOLET, RED = (0x7E, 0x22, 0xCE), (0xDC, 0x26, 0x26)
+PICTURE = Path(__file__).parents[3] / "docs" / "cut.svg"
+#: The cut, and a message in flight.
+BLUE, ORANGE = (0x1D, 0x4E, 0xD8), (0xD9, 0x77, 0x06)
 
 
 def pixels(data: bytes) -> tuple[tuple[int, int], dict[tuple[int, int, int], int]]:
@@ -30,13 +30,13 @@ def pixels(data: bytes) -> tuple[tuple[int, int], dict[tuple[int, int, int], int
 
 
 def test_it_has_the_size_and_the_colours_of_the_svg() -> None:
-    svg = (GUIDE / "wall-clock.svg").read_text("utf-8")
+    svg = PICTURE.read_text("utf-8")
     found = re.search(r'width="(\d+)"\s+height="(\d+)"', svg)
     assert found
     size, colours = pixels(ops.png(svg))
     assert size == (int(found[1]) * ZOOM, int(found[2]) * ZOOM)
-    assert colours[VIOLET] > 100
-    assert colours[RED] > 100
+    assert colours[BLUE] > 100
+    assert colours[ORANGE] > 100
     assert max(colours, key=lambda colour: colours[colour]) == (255, 255, 255), "on white, in any viewer"
     _, without = pixels(ops.png(re.sub(r"<text.*?</text>", "", svg, flags=re.DOTALL)))
     dark = (0x1F, 0x29, 0x33)
@@ -45,12 +45,12 @@ def test_it_has_the_size_and_the_colours_of_the_svg() -> None:
 
 def test_a_machine_without_fonts_gets_no_picture_without_text() -> None:
     with pytest.raises(OutputError):
-        ops.png((GUIDE / "wall-clock.svg").read_text("utf-8"), skip_system_fonts=True)
+        ops.png(PICTURE.read_text("utf-8"), skip_system_fonts=True)
 
 
 def test_the_command_draws_it_or_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world(tmp_path, system(60))
-    output, stored = tmp_path / "cut.png", ["draw", "s", "--storage", str(tmp_path)]
+    drawn_by_command(tmp_path)
+    output, stored = tmp_path / "cut.png", ["draw", "friday", "--storage", str(tmp_path)]
     asked = [*stored, "-o", str(output)]
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output
