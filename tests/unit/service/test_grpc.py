@@ -15,13 +15,11 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from snapkafka.drivers import Bounds, Participant
-from snapkafka.errors import all_errors
 from snapkafka.ports import Topic
 from snapkafka.protocol import TopicPartition
 from snapkafka.service import Settings, Tokens
 from snapkafka.service.grpc_api import messages as pb
 from snapkafka.service.grpc_server import SERVICE, SESSION_KEY, serving
-from snapkafka.service.problems import REFUSALS
 from tests.generate_stubs import FOLDER, NAMES, ROOT, generate
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.grpc_stub import Stub
@@ -95,35 +93,28 @@ async def refused(call: Any) -> tuple[grpc.StatusCode, str]:
     return raised.value.code(), str(raised.value.details())
 
 
-def test_the_messages_are_those_of_the_contract() -> None:
-    fields = {
-        message.DESCRIPTOR.name: {field.name: field.number for field in message.DESCRIPTOR.fields}
-        for message in (pb.MarkerRequest, pb.MarkerResponse, pb.FlushRequest, pb.FlushResponse)
-    }
-    marker = {"snapshot_id": 1, "sender_node_id": 2, "timestamp_ns": 3}
-    assert marker.items() <= fields["MarkerRequest"].items()
-    assert fields["MarkerRequest"].keys() - marker.keys() == {"positions"}
-    assert fields["MarkerResponse"] == {"accepted": 1}
-    flush = {"snapshot_id": 1, "node_id": 2, "channel_id": 3, "state_data": 4}
-    assert flush.items() <= fields["FlushRequest"].items()
-    assert fields["FlushResponse"] == {"status": 1}
+#: The fields of the contract, with their numbers; ours may be more.
+CONTRACT = {
+    "MarkerRequest": {"snapshot_id": 1, "sender_node_id": 2, "timestamp_ns": 3},
+    "MarkerResponse": {"accepted": 1},
+    "FlushRequest": {"snapshot_id": 1, "node_id": 2, "channel_id": 3, "state_data": 4},
+    "FlushResponse": {"status": 1},
+}
+
+
+def test_messages_calls_and_stubs_are_those_of_the_contract(tmp_path: Path) -> None:
+    for name, fields in CONTRACT.items():
+        descriptor = getattr(pb, name).DESCRIPTOR
+        assert fields.items() <= {field.name: field.number for field in descriptor.fields}.items()
     service = pb.DESCRIPTOR.services_by_name["SnapshotService"]
     assert service.full_name == SERVICE == "distributed.snapshot.SnapshotService"
     calls = {m.name: (m.input_type.name, m.output_type.name) for m in service.methods}
     assert calls["SendMarker"] == ("MarkerRequest", "MarkerResponse")
     assert calls["FlushChannelState"] == ("FlushRequest", "FlushResponse")
-
-
-def test_the_stubs_are_those_of_the_proto(tmp_path: Path) -> None:
     made = generate(tmp_path)
     for name in NAMES:
         committed = (ROOT / FOLDER / name).read_text("utf-8")
         assert (made / name).read_text("utf-8") == committed, "run: python tests/generate_stubs.py"
-
-
-def test_every_error_that_a_call_can_meet_has_its_status() -> None:
-    given = {error.grpc for error in all_errors()} | {grpc for _, grpc in REFUSALS.values()}
-    assert given <= Status.__members__.keys()
 
 
 async def test_a_process_with_nothing_but_the_contract_is_part_of_a_snapshot() -> None:
@@ -238,6 +229,10 @@ async def test_what_is_wrong_has_a_status_and_a_reason() -> None:
             assert (await refused(other.read()))[0] is status
         large = pb.FlushRequest(node_id="till", state_data=b"x" * 2_000_000)
         assert (await refused(here.stub.FlushChannelState(large)))[0] is Status.RESOURCE_EXHAUSTED
+        here.broker.answers.clear()
+        send.topic = "deposits"
+        assert (await refused(here.stub.Send(send, timeout=0.2)))[0] is Status.DEADLINE_EXCEEDED
+        here.broker.answers.set()
         stream.cancel()
 
 
@@ -253,17 +248,8 @@ async def test_a_process_receives_and_its_positions_come_with_its_state() -> Non
         assert [m.value for m in found] == [b"0", b"1", b"2", b"3", b""]
         assert [m.HasField("value") for m in found] == [True] * 4 + [False]
         last = found[3]
-        assert (last.topic, last.partition, last.offset, last.key, last.timestamp_ms) == (
-            *CHANGE,
-            3,
-            b"k",
-            1003,
-        )
-        far = pb.Position(topic="change", partition=0, offset=6)
-        wrong = pb.ProcessedRequest(node_id="till", positions=[far])
-        code, why = await refused(here.stub.Processed(wrong))
-        assert code is Status.INVALID_ARGUMENT
-        assert why.startswith("position 6 of change[0] is beyond 5: no record past that was received;")
+        place = last.topic, last.partition, last.offset
+        assert (*place, last.key, last.timestamp_ms) == (*CHANGE, 3, b"k", 1003)
         cause = pb.Position(topic="change", partition=0, offset=2)
         await here.stub.Send(pb.SendRequest(node_id="till", topic="deposits", value=b"1", cause=cause))
         epoch = trigger(here.cluster, "one")
@@ -299,19 +285,11 @@ async def test_what_may_be_received_is_named_and_a_stream_ends_with_its_process(
         assert code is Status.FAILED_PRECONDITION and "its connection was lost" in why
 
 
-async def test_a_call_ends_at_its_deadline() -> None:
-    async with door() as here:
-        stream, _ = await here.join()
-        here.broker.answers.clear()
-        send = pb.SendRequest(node_id="till", topic="deposits", value=b"1")
-        assert (await refused(here.stub.Send(send, timeout=0.2)))[0] is Status.DEADLINE_EXCEEDED
-        here.broker.answers.set()
-        stream.cancel()
+TOKENS = Tokens.parse("read:" + "r" * 20 + "\ntrigger:" + "t" * 20, "a test")
 
 
 async def test_tokens_are_those_of_rest() -> None:
-    reported = "read:" + "r" * 20 + "\ntrigger:" + "t" * 20
-    async with door(tokens=Tokens.parse(reported, "a test")) as here:
+    async with door(tokens=TOKENS) as here:
         send = pb.SendRequest(node_id="till", topic="deposits", value=b"1")
         for token, status in (
             ("", Status.UNAUTHENTICATED),
@@ -325,15 +303,14 @@ async def test_tokens_are_those_of_rest() -> None:
             assert not token or token not in why
         stream = here.stub.Join(pb.JoinRequest(node_id="till"))
         assert (await refused(stream.read()))[0] is Status.UNAUTHENTICATED
+
+
+async def test_its_health_and_its_calls_are_known_to_anyone() -> None:
+    async with door(tokens=TOKENS) as here:
         alive = health_pb2_grpc.HealthStub(here.channel)
-        answer = await alive.Check(health_pb2.HealthCheckRequest(service=SERVICE))
-        assert answer.status == health_pb2.HealthCheckResponse.SERVING
-
-
-async def test_it_is_described_by_reflection() -> None:
-    async with door() as here:
-        stub = reflection_pb2_grpc.ServerReflectionStub(here.channel)
-        call = stub.ServerReflectionInfo()
+        health = await alive.Check(health_pb2.HealthCheckRequest(service=SERVICE))
+        assert health.status == health_pb2.HealthCheckResponse.SERVING
+        call = reflection_pb2_grpc.ServerReflectionStub(here.channel).ServerReflectionInfo()
         await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
         answer = await asyncio.wait_for(call.read(), SECONDS)
         names = {found.name for found in answer.list_services_response.service}

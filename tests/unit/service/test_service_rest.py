@@ -10,14 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from starlette.testclient import TestClient
 
+from snapkafka import ops
 from snapkafka.assembly import JobResult, JobSpec
 from snapkafka.errors import StorageError, all_errors
-from snapkafka.protocol import Abort, Trigger, Verdict
+from snapkafka.protocol import Abort, LogEnd, Restore, Trigger, Verdict
 from snapkafka.query.locate import stored
+from snapkafka.service import Settings, Tokens, make_app
 from snapkafka.service.problems import REFUSALS
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import STORAGE, asked, assembled, served, until
@@ -174,6 +176,8 @@ def test_a_running_one_names_whom_it_waits_for_and_can_be_aborted(cluster: FakeC
 
 def test_every_error_has_its_status() -> None:
     assert {cls.code for cls in all_errors()} & REFUSALS.keys() == {"bad-input"}
+    given = {error.grpc for error in all_errors()} | {status for _, status in REFUSALS.values()}
+    assert given <= grpc.StatusCode.__members__.keys()
     assert {cls.code for cls in all_errors() if cls.http == 500} == {
         *("internal", "install", "output", "restore-failed", "fork-failed", "fork-isolation"),
     }
@@ -182,56 +186,35 @@ def test_every_error_has_its_status() -> None:
 # -- assembly in the background ------------------------------------------------------------------------------
 
 
-def test_assembly_is_submitted_and_ends_in_a_verdict(cluster: FakeCluster) -> None:
+def test_assembly_is_submitted_fails_by_name_and_ends_in_a_verdict(cluster: FakeCluster) -> None:
+    """One that has failed can be submitted again, one that runs is the same."""
     calls: list[JobSpec] = []
     released = threading.Event()
 
     async def job(where: object, spec: JobSpec, notify: Callable[[str], None]) -> tuple[JobResult, ...]:
         calls.append(spec)
+        if len(calls) == 1:
+            raise StorageError("the disk is full")
         notify("reading")
         while not released.is_set():  # noqa: ASYNC110 -- set by another thread
             await asyncio.sleep(0.005)
-        return (
-            JobResult(
-                id="s",
-                epoch=int(spec.snapshots[0]),
-                verdict="VERIFIED",
-                good=True,
-                manifest="m.json",
-                checks=(),
-            ),
-        )
+        done: Any = {"id": "s", "epoch": int(spec.snapshots[0]), "verdict": "VERIFIED", "good": True}
+        return (JobResult(**done, manifest="m.json", checks=()),)
 
     with served(cluster, assemble=job) as client:
         epoch = client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s")).json()["epoch"]
-        answer = client.post("/v1/snapshots/s/assemble", json={"invariants": ["conservation"]})
-        assert answer.status_code == 202
-        again = client.post("/v1/snapshots/s/assemble", json={})
-        assert again.json()["job_id"] == answer.json()["job_id"] == f"assemble-{epoch}"
-        where = answer.headers["location"]
+        where = client.post("/v1/snapshots/s/assemble", json={}).headers["location"]
+        until(lambda: client.get(where).json()["state"] == "failed", "the first job")
+        assert client.get(where).json()["error"]["code"] == "storage"
+        body = {"invariants": ["conservation"]}
+        answers = [client.post("/v1/snapshots/s/assemble", json=body) for _ in "ab"]
+        assert [(it.status_code, it.json()["job_id"]) for it in answers] == [(202, f"assemble-{epoch}")] * 2
         released.set()
-        until(lambda: client.get(where).json()["state"] == "done", "the job")
+        until(lambda: client.get(where).json()["state"] == "done", "the second job")
         fields = client.get(where).json()
-        assert (fields["verdict"], fields["checkpoint_manifest_uri"]) == ("VERIFIED", "m.json")
-        (spec,) = calls
-        assert (spec.snapshots, spec.storage, spec.invariants) == ((str(epoch),), STORAGE, ("conservation",))
-
-
-def test_a_job_that_fails_says_why_and_can_be_submitted_again(cluster: FakeCluster) -> None:
-    calls = 0
-
-    async def job(*_: object, **__: object) -> tuple[JobResult, ...]:
-        nonlocal calls
-        calls += 1
-        raise StorageError("the disk is full")
-
-    with served(cluster, assemble=job) as client:
-        client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s"))
-        for number in (1, 2):
-            where = client.post("/v1/snapshots/s/assemble", json={}).headers["location"]
-            until(lambda: client.get(where).json()["state"] == "failed", "the job")  # noqa: B023
-            assert client.get(where).json()["error"]["code"] == "storage"
-            assert calls == number
+    assert (fields["verdict"], fields["checkpoint_manifest_uri"]) == ("VERIFIED", "m.json")
+    _, spec = calls
+    assert (spec.snapshots, spec.storage, spec.invariants) == ((str(epoch),), STORAGE, ("conservation",))
 
 
 def test_only_so_many_jobs_wait_and_a_service_that_stops_ends_them(cluster: FakeCluster) -> None:
@@ -321,8 +304,6 @@ def test_health_readiness_and_metrics(cluster: FakeCluster, client: TestClient) 
 
 def test_a_broker_that_is_away_is_named_and_found_again(cluster: FakeCluster) -> None:
     cluster.the_ledger.failure = StorageError("no broker")
-    from snapkafka.service import Settings, make_app
-
     app = make_app(cluster, "ns", Settings(roots=(STORAGE,)))
     with TestClient(app, base_url="http://localhost", client=("127.0.0.1", 5)) as client:
         until(lambda: client.get("/readyz").json().get("detail") == "no broker", "the reason")
@@ -333,8 +314,73 @@ def test_a_broker_that_is_away_is_named_and_found_again(cluster: FakeCluster) ->
         assert client.get("/v1/snapshots").json()["total"] == 0
 
 
-def test_the_examples_fit_the_schemas_of_the_document(client: TestClient) -> None:
-    components = client.get("/openapi.json").json()["components"]
-    for name, example in (("TriggerRequest", REQUEST), ("Triggered", {**ACCEPTED, "epoch": 1, "attempt": 1})):
-        Draft202012Validator({**components["schemas"][name], "components": components}).validate(example)
-    assert SHOWN.keys() <= set(components["schemas"]["SnapshotInfo"]["required"]) | {"total_size_bytes"}
+# -- the namespace as a whole ---------------------------------------------------------------------------------
+
+
+def begun(n: int, plan: str, **more: Any) -> Restore:
+    return Restore(
+        n=n, plan=plan, stage="begun", snapshot="friday", epoch=9, apps=("shop",), who="anna", **more
+    )
+
+
+def test_restores_are_listed_with_their_stage(cluster: FakeCluster) -> None:
+    ledger = cluster.the_ledger
+    ledger.put(begun(1, "p1"))
+    ledger.put(Restore(n=2, plan="p1", stage="aborted", reason="asked for"))
+    ledger.put(begun(3, "p2"))
+    ledger.put(begun(4, "p2", author=77))
+    with served(cluster) as client:
+        open_one, aborted = client.get("/v1/restores").json()["restores"]
+        assert (aborted["plan"], aborted["stage"], aborted["reason"]) == ("p1", "aborted", "asked for")
+        assert aborted["closed_at"] is not None
+        assert (open_one["stage"], open_one["initiated_by_node_id"]) == ("begun", "anna")
+        assert open_one["closed_at"] is None
+        end = LogEnd(topic="orders", partition=0, end=5)
+        ledger.put(Restore(n=5, plan="p2", stage="done", author=77, ends=(end,)))
+        until(lambda: client.get("/v1/restores").json()["restores"][0]["stage"] == "done", "the end")
+        done = client.get("/v1/restores").json()["restores"][0]
+        assert done["closed_at"] is not None
+        for method in ("POST", "DELETE", "PUT"):
+            assert client.request(method, "/v1/restores").status_code == 405
+
+
+def test_forks_are_listed_and_read_once_for_many_requests(cluster: FakeCluster) -> None:
+    asked: list[str] = []
+    fork = ops.Fork(
+        fork="drill-7",
+        namespace="drill-7.ns",
+        source="ns",
+        stage="ready",
+        snapshot="friday",
+        epoch=9,
+        plan="p1",
+        apps=("drill-7.shop",),
+        topics=("drill-7.orders",),
+        created_ms=1_000,
+        expires_ms=10_003_000,
+        who="anna",
+    )
+
+    async def list_forks(where: Any, namespace: str) -> tuple[ops.Fork, ...]:
+        asked.append(namespace)
+        return (fork,)
+
+    with served(cluster, list_forks=list_forks) as client:
+        (found,) = client.get("/v1/forks").json()["forks"]
+        assert (found["fork"], found["topics"], found["created_ms"]) == ("drill-7", ["drill-7.orders"], 1_000)
+        assert client.get("/v1/forks").json()["forks"] == [found]
+        assert asked == ["ns"]
+
+
+TOKENS = {"read": "r" * 16, "trigger": "t" * 16, "admin": "a" * 16}
+
+
+@pytest.mark.parametrize(("role", "roots"), [("read", []), ("trigger", [STORAGE]), ("admin", [STORAGE])])
+def test_a_client_learns_its_role_and_where_it_may_store(
+    role: str, roots: list[str], cluster: FakeCluster
+) -> None:
+    tokens = Tokens.parse("\n".join(f"{name}:{token}" for name, token in TOKENS.items()), "a test")
+    with served(cluster, tokens=tokens) as client:
+        found = client.get("/v1/access", headers={"Authorization": f"Bearer {TOKENS[role]}"}).json()
+        assert client.get("/v1/access").status_code == 401
+    assert found == {"namespace": "ns", "role": role, "storage_roots": roots}
