@@ -74,35 +74,27 @@ class Command:
         return CliRunner().invoke(app, [*self.name.split(), *self.arguments, *WHERE, *more])
 
 
-@pytest.fixture(params=COMMANDS)
-def command(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Command:
-    return Command(request.param, monkeypatch)
-
-
-def test_a_dry_run_prints_the_plan_and_does_nothing(command: Command) -> None:
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_plan_is_printed_refused_confirmed_and_run_as_it_is(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = Command(name, monkeypatch)
     result = command("--dry-run")
-    assert (result.exit_code, command.acted) == (0, [])
-    assert "orders" in result.stdout
+    assert result.exit_code == 0 and "orders" in result.stdout
     reported = json.loads(command("--dry-run", "--json").stdout)
     assert reported["planned"] and reported["done"] is None
 
-
-def test_a_refused_plan_is_not_run(command: Command) -> None:
     command.answer = command.refused
     result = command("--yes")
-    assert (result.exit_code, command.acted) == (EXIT_NOT_GOOD, [])
-    assert "refus" in result.stdout
-    reported = json.loads(command("--yes", "--json").stdout)
-    assert reported["done"] is None
+    assert result.exit_code == EXIT_NOT_GOOD and "refus" in result.stdout
+    assert json.loads(command("--yes", "--json").stdout)["done"] is None
 
-
-def test_without_a_terminal_it_takes_yes(command: Command) -> None:
-    result = command()
-    assert (result.exit_code, command.acted) == (BadInputError.exit_status, [])
+    command.answer = command.plan
+    assert command().exit_code == BadInputError.exit_status, "there is no terminal to ask on"
+    assert command.acted == []
     result = command("--yes")
     assert result.exit_code == 0, result.output
-    (plan,) = command.acted
-    assert plan is command.plan, "the plan that was printed is the one that is run"
+    assert command.acted == [command.plan], "the plan that was printed is the one that is run"
     assert json.loads(command("--yes", "--json").stdout)["done"]
 
 
