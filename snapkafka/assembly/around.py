@@ -1,9 +1,8 @@
 """The table `around`: records in a window around the cut, so that it can be drawn when the log no longer exists.
 
 For every channel (sender, partition, receiving app) and each side of the cut it holds the nearest records: the last
-ones received before it, the first ones in flight across it, the first ones sent after it. A record is placed by its
-own time, and its receipt by its effects: the time of the first record that its event sent. These times decide nothing;
-the colour and receipt of a record follow from the snapshot alone.
+ones received before it, the first ones in flight across it, the first ones sent after it. Their colour and receipt
+follow from the snapshot alone; their times decide nothing.
 
 The window reaches past the ends of the snapshot, so its content also depends on when the log is read. For that reason
 its rows are not part of a manifest's `content`.
@@ -12,7 +11,7 @@ its rows are not part of a manifest's `content`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from snapkafka.checks import CutView, in_flight
@@ -78,12 +77,10 @@ def reach(view: CutView, window: int) -> list[Reach]:
 
 #: What records are near the cut together: partition, app, sender, side, and whether every agent had received them.
 _Kind: TypeAlias = tuple[TopicPartition, str, int, str, bool]
-#: The receipts of a record: the time of the first effect of its event, and the number of effects.
-Receipts: TypeAlias = dict[tuple[str, TopicPartition, int], tuple[int | None, int]]
 
 
 class Near(NamedTuple):
-    """A record near the cut, and its row without its receipt."""
+    """A record near the cut, and its row."""
 
     offset: int
     kind: _Kind
@@ -91,7 +88,7 @@ class Near(NamedTuple):
 
 
 class Around:
-    """The records near the cut among those of a task, and their receipts.
+    """The records near the cut among those of a task.
 
     Args:
         reaches: the windows.
@@ -101,21 +98,13 @@ class Around:
     def __init__(self, view: CutView, reaches: Collection[Reach], window: int) -> None:
         self._view, self._window = view, window
         self._topics = topics_by_check(source.topic for source in view.captured.inputs)
-        marks = {topic: check for check, topic in self._topics.items()}
         self._reaches: dict[TopicPartition, list[Reach]] = defaultdict(list)
-        self._causes: dict[tuple[int, int], list[Reach]] = defaultdict(list)
         for item in reaches:
             self._reaches[item.tp].append(item)
-            if item.tp.topic in marks:
-                self._causes[marks[item.tp.topic], item.tp.partition].append(item)
         self._kinds: dict[_Kind, list[tuple[int, Record, InputCut]]] = defaultdict(list)
-        self.receipts: Receipts = {}
 
     def take(self, tp: TopicPartition, records: Iterable[Record]) -> None:
         """Take in records of one partition."""
-        for record in records:
-            if record.cause is not None and not record.log.marker:
-                self._receive(record, record.cause)
         for item in self._reaches.get(tp, ()):
             source = next(it for it in self._view.inputs[tp] if it.app == item.app)
             for record in records:
@@ -126,24 +115,15 @@ class Around:
                     self._kinds[kind].append((record.offset, record._replace(headers=()), source))
         for kind, items in self._kinds.items():
             if kind[0] == tp and len(items) > 2 * self._window:
-                self._kinds[kind] = _nearest(kind, items, self._window + 1)
+                self._kinds[kind] = _nearest(kind, items, self._window)
 
     def nearest(self, decoder: Decoder) -> list[Near]:
-        """Return the nearest records of each kind, one more than are shown."""
+        """Return the nearest records of each kind."""
         return [
             Near(offset, kind, self._row(kind, record, source, decoder))
             for kind, items in self._kinds.items()
-            for offset, record, source in _nearest(kind, items, self._window + 1)
+            for offset, record, source in _nearest(kind, items, self._window)
         ]
-
-    def _receive(self, record: Record, cause: tuple[int, int, int]) -> None:
-        check, partition, offset = cause
-        cut = self._view.processes.get(record.log.process)
-        for item in self._causes.get((check, partition), ()):
-            if (cut is None or cut.app == item.app) and item.has(offset):
-                place = item.app, item.tp, offset
-                at_ms = record.timestamp_ms if record.timestamp_ms >= 0 else None
-                self.receipts[place] = _both(self.receipts.get(place), (at_ms, 1))
 
     def _row(self, kind: _Kind, record: Record, source: InputCut, decoder: Decoder) -> dict[str, Any]:
         (topic, partition), app, process, side, received = kind
@@ -171,35 +151,18 @@ class Around:
         }
 
 
-def around_rows(
-    near: Iterable[Near], receipts: Iterable[Mapping[Any, tuple[int | None, int]]], window: int
-) -> Iterator[dict[str, Any]]:
+def around_rows(near: Iterable[Near], window: int) -> Iterator[dict[str, Any]]:
     """Yield the rows from what the tasks have found."""
     kinds: dict[_Kind, list[Near]] = defaultdict(list)
     for item in near:
         kinds[item.kind].append(item)
-    times: Receipts = {}
-    for of_task in receipts:
-        for place, more in of_task.items():
-            times[place] = _both(times.get(place), more)
     for kind, items in kinds.items():
-        tp, app, *_ = kind
-        for nth, item in enumerate(_nearest(kind, items, window), 1):
-            at_ms, effects = times.get((app, tp, item.offset), (None, 0))
-            is_last = nth == window and len(items) > window
-            yield item.row | {"received_ms": at_ms, "effects": effects, "more": is_last}
+        yield from (item.row for item in _nearest(kind, items, window))
 
 
 def _nearest(kind: _Kind, items: list[Any], number: int) -> list[Any]:
     """Return the last ones of those that were received, and the first of the others."""
     return sorted(items, key=lambda it: it[0], reverse=kind[-1])[:number]
-
-
-def _both(known: tuple[int | None, int] | None, more: tuple[int | None, int]) -> tuple[int | None, int]:
-    if known is None:
-        return more
-    times = [at for at in (known[0], more[0]) if at is not None]
-    return min(times, default=None), known[1] + more[1]
 
 
 def _side(view: CutView, record: Record, source: InputCut) -> str:

@@ -13,7 +13,7 @@ from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, Unkn
 from snapkafka.manifest import LedgerEntry, Manifest, ParentEntry, state_table
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, SenderEnd
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.store import Store, require_unaltered_state, state_parts
+from snapkafka.store import Store, require_state, state_parts
 
 from .rows import changelogs_by_place
 from .schemas import schema
@@ -55,24 +55,21 @@ _UNFIT: Final = (UnknownSnapshotError, BadInputError, StorageError)
 
 
 def base_or_whole(
-    store: Store, captured: Captured, ledger: LedgerEntry, *, isolation: str, compare: bool = True
+    store: Store, captured: Captured, ledger: LedgerEntry, *, isolation: str
 ) -> tuple[Base | None, str]:
     """Return the base of a snapshot. An incremental one that cannot build on its parent has none, and its whole state
     is read: the second item is the reason.
-
-    Args:
-        compare: whether to compare the files of the base with their manifests, byte for byte.
 
     Raises:
         SnapkafkaError: see `find_base`; the snapshot is assembled already, and others may build on its rows.
     """
     try:
         base = find_base(store, captured, ledger, isolation=isolation)
-        for part in base.parts if base is not None and compare else ():
+        for part in base.parts if base is not None else ():
             table = state_table(part)
             if ", ".join(f"{column.name} {column.type}" for column in table.schema) != schema(table.name):
                 raise BadInputError(f"the state of snapshot {part.id} has other columns", hint=FULL)
-            require_unaltered_state(store, part)
+            require_state(store, part, hashed=True)
     except _UNFIT as error:
         if store.has(captured.id):
             raise

@@ -19,41 +19,38 @@ _T = TypeVar("_T")
 
 
 class Chosen(ExitStack):
-    """The embedded engine until it hands over, and Spark from then on, for the length of the block.
+    """The engines of a job, for the length of the block: the embedded one, and Spark for what that hands over."""
 
-    Args:
-        offsets: about how many one snapshot has to read.
-
-    Raises:
-        BadInputError: the options name the embedded engine, and the job has a part that Spark alone does.
-        DependencyMissingError: the engine is not installed.
-    """
-
-    def __init__(self, job: Job, offsets: int) -> None:
+    def __init__(self, job: Job) -> None:
         super().__init__()
-        self._job, self._engine, missing = job, None, missing_of("embedded")
-        self._needed = f"anything without {missing[0]}" if missing else ""
-        if offsets > OFFSETS_MAX:
-            self._needed = f"{offsets:,} offsets (at most {OFFSETS_MAX:,})"
+        self._job = job
+        self._spark: Engine | None = None
 
-    _engine: Engine | None
+    def do(self, offsets: int, work: Callable[[Engine], _T]) -> _T:
+        """Do some work with an engine.
 
-    def do(self, work: Callable[[Engine], _T]) -> _T:
-        """Do some work with the engine; with Spark, if the embedded one hands over."""
-        if self._engine is None and (self._job.spec.engine == "spark" or self._needed):
-            self._hand_over(self._needed)
-        elif self._engine is None:
+        Args:
+            offsets: about how many it has to read.
+
+        Raises:
+            BadInputError: the options name the embedded engine, and the work has a part that Spark alone does.
+            DependencyMissingError: the engine is not installed.
+        """
+        missing, needed = missing_of("embedded"), ""
+        if missing:
+            needed = f"anything without {missing[0]}"
+        elif offsets > OFFSETS_MAX:
+            needed = f"{offsets:,} offsets (at most {OFFSETS_MAX:,})"
+        if self._job.spec.engine != "spark" and not needed:
             from .embedded import EmbeddedEngine
 
-            self._engine = EmbeddedEngine(self._job)
-        assert self._engine is not None, "it was chosen"
-        try:
-            return work(self._engine)
-        except HandOverError as reason:
-            self._hand_over(str(reason))
-            return work(self._engine)
+            try:
+                return work(EmbeddedEngine(self._job))
+            except HandOverError as reason:
+                needed = str(reason)
+        return work(self._for(needed))
 
-    def _hand_over(self, reason: str) -> None:
+    def _for(self, reason: str) -> Engine:
         if self._job.spec.engine == "embedded":
             raise BadInputError(
                 f"the embedded engine does not do {reason}",
@@ -62,6 +59,8 @@ class Chosen(ExitStack):
         if self._job.spec.engine == "auto":
             self._job.notify(f"taking Spark: the embedded engine does not do {reason}")
         require_extra("spark", f"Spark (for {reason})" if reason else "Spark")
-        from .spark.engine import spark_engine
+        if self._spark is None:
+            from .spark.engine import spark_engine
 
-        self._engine = self.enter_context(spark_engine(self._job))
+            self._spark = self.enter_context(spark_engine(self._job))
+        return self._spark

@@ -96,7 +96,6 @@ class Part:
     files: list[tuple[str, Written]] = field(default_factory=list)
     held: Counter[tuple[Channel, str]] = field(default_factory=Counter)
     near: list[Near] = field(default_factory=list)
-    receipts: dict[Any, tuple[int | None, int]] = field(default_factory=dict)
 
 
 class Examination:
@@ -139,7 +138,6 @@ class Examination:
             self._write(name)
         if self._around is not None:
             self._part.near = self._around.nearest(self._decoder)
-            self._part.receipts = self._around.receipts
         return self._part
 
     def _summarise(self, tp: TopicPartition, records: list[Record]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -36,6 +36,8 @@ SECONDS_MAX: Final = 600.0
 ROWS: Final = 10_000
 #: The columns that may hold JSON.
 JSON_COLUMNS: Final = ((STATE, "key"), (STATE, "value"), ("messages", "key"), ("messages", "value"))
+#: The schema of the snapshot whose tables need no schema.
+MAIN: Final = "main"
 _PLACE: Final = ("topic", "partition", "offset")
 
 
@@ -49,7 +51,7 @@ class Tables(NamedTuple):
 
 
 def tables_at(store: Store, own: Iterable[TableEntry], parents: Sequence[Manifest] = ()) -> Tables:
-    """Return the tables of a snapshot, of an incremental one with the whole state.
+    """Return the tables of a snapshot, of an incremental one with the whole state as well.
 
     Args:
         own: its own tables.
@@ -60,7 +62,6 @@ def tables_at(store: Store, own: Iterable[TableEntry], parents: Sequence[Manifes
     below = [places_of(store, state_table(parent)) for parent in parents]
     if parents:
         queries[STATE] = chained_sql([*below, found[STATE_DELTA]])
-        del queries[STATE_DELTA]
     files = [file for of_table in (*found.values(), *below) for file in of_table]
     return Tables(queries, files, store.filesystem)
 
@@ -100,31 +101,49 @@ def check(invariants: Iterable[Invariant], tables: Tables) -> list[CheckEntry]:
     invariants = list(invariants)
     if not invariants:
         return []  # DuckDB takes longer to start than a small snapshot
-    with _empty() as empty, opened(tables) as there:
+    with _empty() as empty, opened({MAIN: tables}) as there:
         return [_outcome(empty, there, invariant) for invariant in invariants]
 
 
 @contextmanager
-def opened(*snapshots: Tables, schemas: Sequence[str] = ("main",)) -> Iterator[DuckDBPyConnection]:
+def opened(
+    snapshots: Mapping[str, Tables],
+    settings: Mapping[str, str | bool | int] | None = None,
+    prepare: Callable[[DuckDBPyConnection], None] = lambda database: None,
+) -> Iterator[DuckDBPyConnection]:
     """Provide DuckDB with the tables of snapshots as views, each in its schema, and with nothing else.
+
+    Args:
+        settings: more of DuckDB's own.
+        prepare: called before it is locked.
 
     Raises:
         StorageError: a file is missing, or cannot be read.
+        BadInputError: DuckDB does not take the name of a schema.
     """
-    import duckdb
+    filesystems = {getattr(it.filesystem, "protocol", ""): it.filesystem for it in snapshots.values()}
+    with database(filesystems.values(), settings) as found:
+        import duckdb
 
-    with database(each.filesystem for each in snapshots) as found:
-        for name, tables in zip(schemas, snapshots, strict=True):
-            found.execute(f"CREATE SCHEMA IF NOT EXISTS {sql_name(name)}")
+        for schema, tables in snapshots.items():
+            try:
+                if schema != MAIN:
+                    found.execute(f"CREATE SCHEMA {sql_name(schema)}")
+            except duckdb.Error as error:  # DuckDB's own, or the same but for its case
+                raise BadInputError(f"no schema has the name {schema}: {one_line(error)}") from error
             for table, query in tables.queries.items():
                 try:
-                    found.execute(f"CREATE VIEW {sql_name(name)}.{sql_name(table)} AS {query}")
+                    found.execute(f"CREATE VIEW {sql_name(schema)}.{sql_name(table)} AS {query}")
                 except duckdb.Error as error:
-                    raise StorageError(f"table {table} cannot be read: {one_line(error)}") from error
+                    raise StorageError(
+                        f"table {table} cannot be read: {one_line(error)}",
+                        hint="another release may have assembled it: assemble it again",
+                    ) from error
             if "messages" in tables.queries:
-                there = f"{sql_name(name)}.{sql_name(IN_FLIGHT)}"
-                found.execute(f"CREATE VIEW {there} AS {in_flight_sql(f'{sql_name(name)}.messages')}")
-        locked(found, ((file, each.filesystem) for each in snapshots for file in each.files))
+                there = f"{sql_name(schema)}.{sql_name(IN_FLIGHT)}"
+                found.execute(f"CREATE VIEW {there} AS {in_flight_sql(f'{sql_name(schema)}.messages')}")
+        prepare(found)
+        locked(found, ((file, each.filesystem) for each in snapshots.values() for file in each.files))
         yield found
 
 

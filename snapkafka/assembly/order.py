@@ -219,7 +219,7 @@ def _write(engine: Engine, reading: Reading, parts: Sequence[Part]) -> tuple[Tab
     }
     if settings.spec.around:
         near = (item for part in parts for item in part.near)
-        rows[AROUND] = list(around_rows(near, (part.receipts for part in parts), reading.window))
+        rows[AROUND] = list(around_rows(near, reading.window))
     files[state] = engine.fold(lambda fold, part: write_rows(state, fold.rows(), store, folder, part=part))
     rows |= {name: () for name, found in files.items() if not found}
     files |= {name: [write_rows(name, of, store, folder)] for name, of in rows.items()}

@@ -46,9 +46,9 @@ SCHEMAS: Final[Mapping[str, str]] = {
     ),
     AROUND: (
         "sender bigint, sender_app string, receiver_app string, receiver bigint, topic string, partition int, "
-        "offset bigint, seq bigint, side string, received boolean, sent_ms bigint, received_ms bigint, "
-        "effects bigint, cause_topic string, cause_partition int, cause_offset bigint, key string, value string, "
-        "bytes bigint, more boolean"
+        "offset bigint, seq bigint, side string, received boolean, sent_ms bigint, "
+        "cause_topic string, cause_partition int, cause_offset bigint, key string, value string, "
+        "bytes bigint"
     ),
     INPUTS: (
         "topic string, partition int, offset bigint, key_raw binary, value_raw binary, "
@@ -121,12 +121,9 @@ COMMENTS: Final[Mapping[str, str]] = {
     "side": "white, red or external",
     "received": "every agent of the app had started it",
     "sent_ms": "the timestamp of the record, in milliseconds since 1970",
-    "received_ms": "the timestamp of the first record that its event sent",
-    "effects": "how many records its event sent",
     "cause_topic": "the topic of the record whose event sent it",
     "cause_partition": "the partition of that record",
     "cause_offset": "the offset of that record",
-    "more": "its channel has other records beyond these",
 }
 #: What Spark's Kafka source numbers: the producer's time, or the broker's when it appended the record.
 TIMESTAMP_TYPE_NAMES: Final = {0: "CreateTime", 1: "LogAppendTime"}

@@ -20,7 +20,7 @@ from typing import Final
 from snapkafka.checks import WITNESSES_MAX, Checked, CutView, Finding, witness_of
 from snapkafka.manifest import STATE
 
-from .invariants import Tables, opened
+from .invariants import MAIN, Tables, opened
 
 #: So many keys of a table are named, by so many characters each.
 KEYS_SHOWN: Final = 5
@@ -45,7 +45,7 @@ def find(view: CutView, tables: Tables) -> list[Finding]:
     found, keyed = list[Finding](), view.tables_of_several("keyed")
     if not keyed:
         return found
-    with opened(tables) as there:
+    with opened({MAIN: tables}) as there:
         for app, table, topic, count, first in there.execute(_SPLIT).fetchall():
             if (app, table) in keyed:
                 keys = [

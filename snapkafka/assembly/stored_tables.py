@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from snapkafka.checks import WITNESSES_MAX, Status
 from snapkafka.errors import StorageError
-from snapkafka.manifest import OPEN_ENDED, STATE, CheckEntry, WitnessEntry
+from snapkafka.manifest import OPEN_ENDED, STATE, STATE_DELTA, CheckEntry, WitnessEntry
 from snapkafka.store import sql_name
 from snapkafka.store.database import one_line
 
@@ -54,8 +54,8 @@ def compare(stored: Tables, computed: Tables, outcomes: Collection[CheckEntry]) 
 
     passed = {found.name for found in outcomes if found.status is Status.PASSED}
     found, statuses, witnesses = 0, {Status.PASSED}, list[WitnessEntry]()
-    with opened(stored, computed, schemas=("stored", "computed")) as database:
-        for name in sorted(stored.queries.keys() - OPEN_ENDED):
+    with opened({"stored": stored, "computed": computed}) as database:
+        for name in sorted(stored.queries.keys() - {*OPEN_ENDED, STATE_DELTA}):
             try:
                 more, fewer = _both(database, name, ())
                 same_bytes = not any(total for total, _ in _both(database, name, DECODED))

@@ -17,12 +17,12 @@ from .order import DrawnMessage
 OF_A_SIDE: Final = 3
 VALUE_CHARS: Final = 80
 
-#: Messages in flight come from `messages`, which has them all, with the times that `around` has of the nearest.
+#: Messages in flight come from `messages`, which has them all, with the causes that `around` has of the nearest.
 _IN_FLIGHT: Final = """
 SELECT * EXCLUDE nth FROM (
   SELECT 'white' AS side, false AS received, m.sender, coalesce(a.receiver, -1) AS receiver, receiver_app, topic,
          "partition", "offset", left(coalesce(m.key, ''), {chars}) AS key,
-         left(coalesce(m.value, ''), {chars}) AS value, coalesce(a.sent_ms, m.timestamp_ms) AS sent_ms, a.received_ms,
+         left(coalesce(m.value, ''), {chars}) AS value, m.timestamp_ms AS sent_ms,
          a.cause_topic, a.cause_partition, a.cause_offset,
          row_number() OVER (PARTITION BY m.sender, receiver_app, topic, "partition" ORDER BY "offset") AS nth
   FROM messages m LEFT JOIN around a USING (receiver_app, topic, "partition", "offset"))
@@ -32,7 +32,7 @@ _NEAR: Final = """
 SELECT * EXCLUDE nth FROM (
   SELECT side, received, sender, receiver, receiver_app, topic, "partition", "offset",
          left(coalesce(key, ''), {chars}) AS key, left(coalesce(value, ''), {chars}) AS value,
-         sent_ms, received_ms, cause_topic, cause_partition, cause_offset,
+         sent_ms, cause_topic, cause_partition, cause_offset,
          row_number() OVER (PARTITION BY sender, receiver_app, topic, "partition", side, received
                             ORDER BY CASE WHEN received THEN -"offset" ELSE "offset" END) AS nth
   FROM around WHERE received OR side <> 'white')
@@ -86,7 +86,6 @@ def messages_of(
                 key=row["key"],
                 value=row["value"],
                 sent_ms=row["sent_ms"],
-                received_ms=row["received_ms"],
                 cause=(row["cause_topic"], row["cause_partition"], row["cause_offset"]) if caused else None,
             )
         )

@@ -1,6 +1,7 @@
 """The order of sends and receipts in a space-time diagram: by their times, as far as causes allow.
 
-Times of records are not a clock: they come from several machines, and some are missing. Certain facts come first: a
+Times of records are not a clock: they come from several machines, and some are missing; a receipt is as early as it can
+be, from the time of its message on. Certain facts come first: a
 message is received after it was sent, an event sends after it received, and a partition is a log. Among events that
 none of these orders, the earlier time comes first (Kahn's topological sort with a heap).
 """
@@ -26,7 +27,7 @@ class DrawnMessage:
     """A message near the cut. `kind`: "in-flight" across it; "backward", received and not sent; "received" before it;
     "later", sent after it; "waiting", an external one from before it that was not received yet; or "marker".
 
-    `sent_ms`, `received_ms`: milliseconds since 1970, None: unknown. `cause`: topic, partition and offset of the
+    `sent_ms`: milliseconds since 1970, None: unknown. `cause`: topic, partition and offset of the
     message whose event sent it.
     """
 
@@ -40,7 +41,6 @@ class DrawnMessage:
     value: str = ""
     what: str = ""
     sent_ms: int | None = None
-    received_ms: int | None = None
     cause: tuple[str, int, int] | None = None
 
 
@@ -54,9 +54,12 @@ def in_order(messages: Sequence[DrawnMessage]) -> list[Event]:
 
     def rank(event: Event) -> tuple[int, str, int, int, str]:
         message = messages[event[0]]
-        time = message.sent_ms if event[1] == START else message.received_ms
         place = (message.topic, message.partition, message.offset)
-        return (UNKNOWN if time is None else time, *place, "0" if event[1] == START else "1")
+        return (
+            UNKNOWN if message.sent_ms is None else message.sent_ms,
+            *place,
+            "0" if event[1] == START else "1",
+        )
 
     ready = [(rank(event), event) for event, count in waits.items() if not count]
     heapq.heapify(ready)

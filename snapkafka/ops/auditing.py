@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from snapkafka.assembly.invariants import MAIN
 from snapkafka.assembly.spec import JobSpec, changed
 from snapkafka.errors import BadInputError, LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
@@ -15,7 +16,7 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.read import records_to_end
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.query.engine import MAIN, Placed, engine, in_thread
+from snapkafka.query.engine import Placed, engine, in_thread
 from snapkafka.store import read_manifest
 from snapkafka.until import Tries
 from snapkafka.verbs import Result

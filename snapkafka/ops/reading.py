@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from snapkafka.assembly.invariants import MAIN
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster, TopicAdmin
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.query.engine import MAIN, Bounds
+from snapkafka.query.engine import Bounds
 from snapkafka.query.locate import manifest_places
 from snapkafka.query.manifest_check import Trust, compared_with_ledger
 from snapkafka.query.sandbox import Asked, ask

@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from snapkafka.assembly.schemas import IN_FLIGHT, comment, in_flight_sql
-from snapkafka.errors import BadInputError, StorageError
+from snapkafka.assembly.invariants import MAIN, opened, tables_at
+from snapkafka.assembly.schemas import comment
+from snapkafka.errors import BadInputError
 from snapkafka.manifest import STATE, Manifest, TableEntry, state_table
-from snapkafka.store import Store, places_of, sql_name, sql_of_files, sql_text, state_parents, state_sql
-from snapkafka.store.database import database, locked, one_line
+from snapkafka.store import Store, sql_name, sql_text, state_parents
+from snapkafka.store.database import one_line
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 #: How often a query is interrupted, until it has ended.
 INTERRUPT_EVERY_S: Final = 0.1
 
-#: The schema of the snapshot whose tables need no schema.
-MAIN: Final = "main"
 #: The views over every snapshot of a storage, each with the table whose rows it has.
 OVER_ALL: Final = {"all_state": STATE, "all_messages": "messages"}
 #: Columns whose names are words of SQL, which DuckDB takes for columns in double quotes alone; not as in LEFT JOIN.
@@ -85,50 +84,19 @@ def engine(
             "max_temp_directory_size": f"{bounds.memory_mb}MB",
             "threads": bounds.threads,
         }
-    schemes = {schema: placed.store.uri.partition(":")[0] for schema, placed in snapshots.items()}
-    filesystems = {schemes[schema]: placed.store.filesystem for schema, placed in snapshots.items()}
-    with database(filesystems.values(), settings) as found:
-        for schema, snapshot in snapshots.items():
-            _make_views(found, schema, snapshot)
+    tables = {}
+    for schema, snapshot in snapshots.items():
+        for table in snapshot.tables:
+            snapshot.store.require_files(table)
+        tables[schema] = tables_at(snapshot.store, snapshot.manifest.tables, snapshot.parents)
+
+    def prepare(database: DuckDBPyConnection) -> None:
         if over_all:
-            _make_views_over_all(found, snapshots)
-        _describe(found)
-        files = (
-            (snapshot.store.place(file.path), filesystems[schemes[schema]])
-            for schema, snapshot in snapshots.items()
-            for table in snapshot.tables
-            for file in table.files
-        )
-        locked(found, files)
+            _make_views_over_all(database, snapshots)
+        _describe(database)
+
+    with opened(tables, settings, prepare) as found:
         yield found
-
-
-def _make_views(database: DuckDBPyConnection, schema: str, snapshot: Placed) -> None:
-    import duckdb
-
-    store, manifest = snapshot.store, snapshot.manifest
-    for table in snapshot.tables:
-        store.require_files(table)
-    if schema != MAIN:
-        try:
-            database.execute(f"CREATE SCHEMA {sql_name(schema)}")
-        except duckdb.Error as error:  # DuckDB's own, or the same but for its case
-            raise refused(error) from error
-    views = {
-        table.name: f"SELECT * FROM {sql_of_files(places_of(store, table))}" for table in manifest.tables
-    }
-    if parents := snapshot.parents:
-        views[STATE] = state_sql(store, (*parents, manifest))
-    if "messages" in views:  # which is there by now
-        views[IN_FLIGHT] = in_flight_sql(f"{sql_name(schema)}.messages")
-    for name, rows in views.items():
-        try:
-            database.execute(f"CREATE VIEW {sql_name(schema)}.{sql_name(name)} AS {rows}")
-        except duckdb.Error as error:
-            raise StorageError(
-                f"table {name} of snapshot {manifest.id} cannot be read: {one_line(error)}",
-                hint="another release may have assembled it: assemble it again",
-            ) from error
 
 
 def _describe(database: DuckDBPyConnection) -> None:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from snapkafka.assembly.invariants import MAIN
 from snapkafka.errors import BadInputError, InternalError, Reported, TimedOutError
 from snapkafka.kafka.ledger.manifest_match import StoredManifest
 from snapkafka.store import read_manifest
 
-from .engine import MAIN, Bounds, Placed, engine, in_thread
+from .engine import Bounds, Placed, engine, in_thread
 from .manifest_check import Trust, compared_files, stored_manifests
 from .sql import named_in, over_all, select
 

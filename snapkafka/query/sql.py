@@ -8,12 +8,13 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from snapkafka.assembly.invariants import MAIN
 from snapkafka.errors import BadInputError, StorageError
 from snapkafka.manifest import Manifest
 from snapkafka.store import Store
 from snapkafka.store.database import one_line
 
-from .engine import MAIN, OVER_ALL, Placed, refused
+from .engine import OVER_ALL, Placed, refused
 from .locate import heads
 
 if TYPE_CHECKING:

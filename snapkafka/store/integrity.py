@@ -37,7 +37,7 @@ def state_parts(store: Store, manifest: Manifest) -> tuple[Manifest, ...]:
         BadInputError: the manifest names no table of state.
     """
     parents = state_parents(store, manifest)
-    _require_state(store, manifest)
+    require_state(store, manifest)
     return *parents, manifest
 
 
@@ -56,26 +56,22 @@ def state_parents(store: Store, manifest: Manifest) -> tuple[Manifest, ...]:
             parent.epoch,
         ) or table.digest != parent.digest:
             raise StorageError(f"{lost} has changed: its rows differ", hint=hint)
-        _require_state(store, part)
+        require_state(store, part)
         parents.append(part)
     return tuple(parents)
 
 
-def _require_state(store: Store, part: Manifest) -> None:
-    try:
-        store.require_files(state_table(part))
-    except StorageError as error:
-        raise StorageError(f"snapshot {part.id}: {error.message}", hint=_again(part.id)) from error
-
-
-def require_unaltered_state(store: Store, part: Manifest) -> None:
-    """Refuse state whose files are not, byte for byte, those that were written.
+def require_state(store: Store, part: Manifest, *, hashed: bool = False) -> None:
+    """Refuse state whose files do not exist in their sizes; `hashed`: whose files are not, byte for byte, those that
+    were written.
 
     Raises:
         StorageError: names the snapshot and the first such file.
     """
-    if change := store.change_in(part, [state_table(part)]):
-        raise StorageError(f"snapshot {part.id}: {change}", hint=_again(part.id))
+    try:
+        store.require_files(state_table(part), hashed=hashed)
+    except StorageError as error:
+        raise StorageError(f"snapshot {part.id}: {error.message}", hint=_again(part.id)) from error
 
 
 def _again(*names: str) -> str:

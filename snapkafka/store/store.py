@@ -197,24 +197,14 @@ class Store:
             found = zip(files, pool.map(what, files), strict=True)
             return [Damage(file=file.path, what=text) for file, text in found if text]
 
-    def require_files(self, table: TableEntry) -> None:
-        """Refuse a table whose files do not exist in their sizes.
+    def require_files(self, table: TableEntry, *, hashed: bool = False) -> None:
+        """Refuse a table whose files are not as they were written.
 
         Raises:
             StorageError: names the first such file.
         """
-        for found in self.damage(table.files, hashed=False):
+        for found in self.damage(table.files, hashed=hashed):
             raise StorageError(f"file {self.place(found.file)} {found.what}")
-
-    def change_in(self, manifest: Manifest, tables: Iterable[TableEntry]) -> str:
-        """Name the first file of tables of a snapshot that is not, byte for byte, one that was written; empty: there
-        is none."""
-        written = {file.path: file for table in tables for file in table.files}
-        folders = {path.rpartition("/")[0] for path in written}
-        for path in self.files_of(manifest):
-            if path.rpartition("/")[0] in folders and path not in written:
-                return f"{path} is not one of its files"
-        return next((f"{it.file} {it.what}" for it in self.damage(written.values())), "")
 
     # -- writing ----------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from tests.worlds.stores import LocalStore
 
 ISOLATION = "read_uncommitted"
 SVG = "{http://www.w3.org/2000/svg}"
-COLUMNS = ("topic", "partition", "offset", "sender_app", "receiver_app", "side", "received", "effects")
+COLUMNS = ("topic", "partition", "offset", "sender_app", "receiver_app", "side", "received")
 
 
 @dataclass(frozen=True)
@@ -55,22 +55,22 @@ def test_rows_lie_about_the_cut_one_by_one(shown: Shown, tmp_path: Path) -> None
         rows(store, manifest, AROUND), key=lambda row: (row["topic"], row["partition"], row["offset"])
     )
     assert [tuple(row[name] for name in COLUMNS) for row in found] == [
-        (back, 0, 0, "alpha", "beta", "white", False, 2),
-        (back, 0, 1, "beta", "beta", "white", True, 0),  # of a process that left; started out of turn
-        (back, 0, 2, "alpha", "beta", "white", False, 0),
-        (back, 0, 4, "alpha", "beta", "red", False, 0),  # the marker at 3 is no record
-        (back, 1, 0, "alpha", "beta", "white", True, 0),
-        (orders, 0, 0, None, "alpha", "external", True, 0),  # below what anything else reads
-        (orders, 0, 1, "beta", "alpha", "white", True, 2),
-        (orders, 0, 2, "beta", "alpha", "white", False, 0),
-        (orders, 0, 3, None, "alpha", "external", False, 0),
-        (orders, 0, 4, "beta", "alpha", "white", False, 0),
-        (orders, 0, 5, "beta", "alpha", "white", False, 0),
-        (orders, 0, 6, "beta", "alpha", "white", False, 0),
-        (orders, 0, 7, None, "alpha", "external", False, 0),
-        (orders, 0, 9, "beta", "alpha", "red", False, 0),
-        (orders, 0, 10, "beta", "alpha", "red", False, 0),
-        (orders, 0, 11, "beta", "alpha", "red", False, 0),
+        (back, 0, 0, "alpha", "beta", "white", False),
+        (back, 0, 1, "beta", "beta", "white", True),  # of a process that left; started out of turn
+        (back, 0, 2, "alpha", "beta", "white", False),
+        (back, 0, 4, "alpha", "beta", "red", False),  # the marker at 3 is no record
+        (back, 1, 0, "alpha", "beta", "white", True),
+        (orders, 0, 0, None, "alpha", "external", True),  # below what anything else reads
+        (orders, 0, 1, "beta", "alpha", "white", True),
+        (orders, 0, 2, "beta", "alpha", "white", False),
+        (orders, 0, 3, None, "alpha", "external", False),
+        (orders, 0, 4, "beta", "alpha", "white", False),
+        (orders, 0, 5, "beta", "alpha", "white", False),
+        (orders, 0, 6, "beta", "alpha", "white", False),
+        (orders, 0, 7, None, "alpha", "external", False),
+        (orders, 0, 9, "beta", "alpha", "red", False),
+        (orders, 0, 10, "beta", "alpha", "red", False),
+        (orders, 0, 11, "beta", "alpha", "red", False),
     ]
     at = {(row["topic"], row["partition"], row["offset"]): row for row in found}
     alpha, beta = (player.process for player in stage.players)
@@ -80,11 +80,7 @@ def test_rows_lie_about_the_cut_one_by_one(shown: Shown, tmp_path: Path) -> None
     assert (caused["cause_topic"], caused["cause_partition"], caused["cause_offset"]) == (back, 0, 0)
     assert caused["sender"] == beta
     assert (caused["key"], caused["value"], caused["bytes"]) == ("caused", "1" * 240, 8 + 500)
-    # The receipt of a record is placed by the first record that its event sent.
-    assert at[back, 0, 0]["received_ms"] == caused["sent_ms"]
     assert at[back, 0, 0]["sent_ms"] < caused["sent_ms"] <= at[orders, 0, 11]["sent_ms"]
-    assert at[orders, 0, 1]["received_ms"] >= at[orders, 0, 1]["sent_ms"]
-    assert at[orders, 0, 2]["received_ms"] is None
     undecodable = at[orders, 0, 5]
     assert (undecodable["key"], undecodable["value"], undecodable["bytes"]) == (None, None, 4)
     # No digest of the snapshot depends on it, and the other tables are what they are without it.
@@ -92,8 +88,6 @@ def test_rows_lie_about_the_cut_one_by_one(shown: Shown, tmp_path: Path) -> None
     assert AROUND not in {table.name for table in without.tables}
     assert without.content == manifest.content
     assert without.read == manifest.read
-    # Nothing of any kind was left out.
-    assert not any(row["more"] for row in found)
 
 
 def test_no_channel_has_more_than_the_window(shown: Shown, tmp_path: Path) -> None:
@@ -118,13 +112,6 @@ def test_no_channel_has_more_than_the_window(shown: Shown, tmp_path: Path) -> No
         ("orders", 0, 4, "white"),  # the channel of the process that left
         ("orders", 0, 9, "red"),
     ]
-    farthest = {
-        (row["topic"], row["partition"], row["offset"])
-        for row in rows(store, manifest, AROUND)
-        if row["more"]
-    }
-    assert farthest >= {(stage.topic("credits"), 0, 0), (stage.topic("orders"), 0, 9)}
-    assert (stage.topic("credits"), 0, 4) not in farthest
 
 
 async def test_a_cut_is_drawn_when_its_topics_are_gone(shown: Shown) -> None:

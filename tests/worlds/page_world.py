@@ -73,8 +73,8 @@ def about(source: InputCut, sender: int, triggered_ms: int, number: int) -> list
     early = {"offset": source.position - 1, "side": "white", "received": True}
     late = {"offset": source.position + 9, "side": "red", "received": False}
     return [
-        shared | early | {"sent_ms": triggered_ms - 900 + number, "received_ms": triggered_ms - 700 + number},
-        shared | late | {"sent_ms": triggered_ms + 400 + number, "received_ms": triggered_ms + 500 + number},
+        shared | early | {"sent_ms": triggered_ms - 900 + number},
+        shared | late | {"sent_ms": triggered_ms + 400 + number},
     ]
 
 

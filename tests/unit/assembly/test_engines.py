@@ -46,8 +46,8 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 def taken(lines: list[str], spec: JobSpec, *, offsets: int = 1_000) -> str:
     """Return the name of the engine that assembles."""
-    with engines.Chosen(Job(spec=spec, notify=lines.append), offsets) as engine:
-        return engine.do(lambda it: cast(Fake, it).assemble())
+    with engines.Chosen(Job(spec=spec, notify=lines.append)) as engine:
+        return engine.do(offsets, lambda it: cast(Fake, it).assemble())
 
 
 @pytest.mark.parametrize("name", ["spark", "embedded", "auto"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -69,19 +68,12 @@ def verifying(monkeypatch: pytest.MonkeyPatch) -> dict[str, SnapkafkaError]:
         "/bad.json": StorageError("bad"),
     }
 
-    def again(path: str, *_: Any) -> Any:
-        if path == "/gone.json" and path in errors:
+    def verified(job: Job, engine: Any, path: str) -> Any:
+        if path in errors:
             raise errors[path]
-        return SimpleNamespace(view=None, store=SimpleNamespace(scheme="file"), place=path)
+        return path
 
-    def verified(job: Job, engine: Any, item: Any) -> Any:
-        if item.place in errors:
-            raise errors[item.place]
-        return item.place
-
-    monkeypatch.setattr(pipeline, "_again", again)
     monkeypatch.setattr(pipeline, "_verified", verified)
-    monkeypatch.setattr(Job, "offsets", lambda self, view: 1)
     return errors
 
 
@@ -101,14 +93,6 @@ def test_alone_it_is_the_error_of_the_job(verifying: dict[str, SnapkafkaError]) 
     for place in verifying:
         with pytest.raises(StorageError):
             verify(place)
-
-
-def test_where_none_can_be_read_no_engine_starts(
-    verifying: dict[str, SnapkafkaError], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pipeline, "_again", lambda path, *_: (_ for _ in ()).throw(StorageError(path)))
-    results, failed = verify("/a.json", "/b.json")
-    assert (results, list(failed)) == ([], ["/a.json", "/b.json"])
 
 
 def test_a_broker_that_is_away_ends_it_for_all(verifying: dict[str, SnapkafkaError]) -> None:
