@@ -1,7 +1,6 @@
 """The order of sends and receipts in a space-time diagram: by their times, as far as causes allow.
 
-Times of records are not a clock: they come from several machines, and some are missing; a receipt is as early as it can
-be, from the time of its message on. Certain facts come first: a
+Times of records are not a clock: they come from several machines, and some are missing. Certain facts come first: a
 message is received after it was sent, an event sends after it received, and a partition is a log. Among events that
 none of these orders, the earlier time comes first (Kahn's topological sort with a heap).
 """
@@ -55,11 +54,8 @@ def in_order(messages: Sequence[DrawnMessage]) -> list[Event]:
     def rank(event: Event) -> tuple[int, str, int, int, str]:
         message = messages[event[0]]
         place = (message.topic, message.partition, message.offset)
-        return (
-            UNKNOWN if message.sent_ms is None else message.sent_ms,
-            *place,
-            "0" if event[1] == START else "1",
-        )
+        at = UNKNOWN if message.sent_ms is None else message.sent_ms
+        return (at, *place, "0" if event[1] == START else "1")
 
     ready = [(rank(event), event) for event, count in waits.items() if not count]
     heapq.heapify(ready)
