@@ -3,7 +3,6 @@ R15: it never stops, crashes or delays its host, and names what it cannot do."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -12,12 +11,10 @@ from typing import Any
 
 import faust
 import pytest
-from typer.testing import CliRunner
 
 import snapkafka
-from snapkafka.cli import verbs as commands
+from snapkafka import ops
 from snapkafka.errors import InstallError, TriggerRefusedError
-from snapkafka.ops import doctor
 from snapkafka.testing import Broker, create_topics
 from tests.driver.live import live
 
@@ -225,7 +222,7 @@ def test_r15_a_worker_that_joins_and_cannot_take_part_withdraws(
         assert worker.log.read_text().count("snapkafka: failed to join") == 1
         with pytest.raises(TriggerRefusedError, match=f"no process takes part.*{setting}"):
             run.take("s")
-        found = observer.call(doctor(observer.connection, namespace)).found
+        found = observer.call(ops.doctor(observer.connection, namespace)).found
         assert [setting in advice.what for advice in found if advice.code == "stood-down"] == [True]
         if not other:
             run.produce(20)
@@ -233,52 +230,31 @@ def test_r15_a_worker_that_joins_and_cannot_take_part_withdraws(
         run.system.check_alive()
 
 
-MODULE = "tests.driver.paying_app"
-
-
 def test_a_topic_that_did_not_exist_at_the_start_is_named_until_a_restart(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
-    """By the worker's log, `trigger`, `show` and `doctor`; what Faust creates by itself is not."""
-    with live(kafka, namespace, tmp_path, topics=["orders"], tables=(), partitions=1) as run:
-        topic = run.topic("to-pay")
-        said = f"topic {topic} did not exist when {run.app} started: create it and restart {run.app}"
-        unread = [said]
+    """By the worker's log, `trigger`, `show` and `doctor`."""
+    with live(kafka, namespace, tmp_path, topics=["in"]) as run:
+        observer, line = run.observer, f"topic {run.topic('out')} did not exist when {run.app} started"
 
-        def command(*arguments: str) -> tuple[int, Any, str]:
-            """Status, JSON, and what it prints without `--json`."""
-            where = ["--bootstrap", kafka.bootstrap, "--namespace", namespace]
-            printed, data = (
-                CliRunner().invoke(commands.app, [*arguments, *where, *more]) for more in ([], ["--json"])
-            )
-            assert printed.exit_code == data.exit_code, (printed.output, data.output)
-            return data.exit_code, json.loads(data.stdout), printed.output
+        def unread(name: str) -> tuple[str, ...]:
+            asked = ops.trigger(observer.connection, namespace, snapshot_id=name, ttl_ms=20_000, wait=True)
+            found = observer.call(asked).unread
+            assert observer.call(ops.show(observer.connection, namespace, name)).unread == found
+            codes = [
+                advice.code for advice in observer.call(ops.doctor(observer.connection, namespace)).found
+            ]
+            assert ("topic-unread" in codes) == bool(found)
+            return found
 
-        worker = run.start(MODULE, PAYING_APP_ID=run.app)
+        worker = run.start()
         run.await_workers()
-        warned = [line for line in worker.log.read_text().splitlines() if "to-pay did not exist when" in line]
-        assert len(warned) == 1
-        assert f"snapkafka: {said}" in warned[0]
-
-        status, found, printed = command("trigger", "--wait", "--id", "one")
-        assert (status, found["status"], found["unread_topics"]) == (0, "CAPTURED", unread)
-        assert f"warning: {said}" in printed
-        status, found, printed = command("show", "one")
-        assert (status, found["unread_topics"]) == (0, unread)
-        assert f"warning: {said}" in printed
-        status, found, printed = command("doctor")
-        assert status == 30
-        (advice,) = [item for item in found["found"] if item["code"] == "topic-unread"]
-        assert advice["weight"] == "problem"
-        assert f"topic {run.app}-to-pay did not exist when {run.app} started" in printed
-
-        create_topics(kafka.bootstrap, topic)
-        assert f"restart {run.app}" in command("doctor")[2]
+        assert worker.log.read_text().count(line) == 1
+        (named,) = unread("one")
+        assert named.startswith(line)
+        create_topics(kafka.bootstrap, run.topic("out"), partitions=2)
         run.system.interrupt(worker)
-        worker = run.start(MODULE, PAYING_APP_ID=run.app)
+        worker = run.start()
         run.await_workers()
-        assert "to-pay did not exist when" not in worker.log.read_text()
-        status, found, printed = command("trigger", "--wait", "--id", "two")
-        assert (status, found["status"], found["unread_topics"]) == (0, "CAPTURED", [])
-        assert "to-pay did not exist when" not in printed + command("show", "two")[2] + command("doctor")[2]
-        assert command("show", "one")[1]["unread_topics"] == unread, "it is what that one lacks"
+        assert line not in worker.log.read_text()
+        assert unread("two") == ()
