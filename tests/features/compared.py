@@ -9,12 +9,9 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Final
 
-from snapkafka.testing import wait_until
-
-from .harness import Pair, Side, produce, read_topics
+from .harness import Pair
 from .judging import Row
 
 CALLS: Final = [
@@ -41,10 +38,6 @@ CALLS: Final = [
     Row("table-and-send_soon", ("written",), ("written-out",), tables=("written",)),
     Row("send-and-send_soon", ("both",), ("both-out",), order="none"),
     Row("autodiscover", ("found",), ("found-out",)),
-]
-COPIES: Final = [
-    Row("by-one", ("by-one",), ("by-one-out",), order="key", tables=("by-one",)),
-    Row("by-all", ("by-all",), ("by-all-out",), order="key", tables=("by-all",)),
 ]
 EXACTLY_ONCE: Final = [
     Row("exactly-once", ("exact",), ("exact-out", "again-out"), tables=("exact",), inner=("exact-mid",)),
@@ -141,69 +134,6 @@ def _browse(pair: Pair) -> None:
         for side in pair.sides:
             with urllib.request.urlopen(f"http://127.0.0.1:{side.port}/told/?n={n}", timeout=20) as answer:
                 assert json.load(answer) == {"n": n}
-
-
-# -- the copies of a global table in two workers ---------------------------------------------------------------------
-
-OTHERS: Final = "by-others"  # a table that another app writes
-COPIED: Final = 150
-COPIED_KEYS: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Copies:
-    """The copies of tables in the workers of each run: at a quiet moment by run and table, when every copy had
-    everything; and by run those of the table that another app has written to, twice two records, when one of them had
-    them all."""
-
-    quiet: dict[tuple[str, str], list[dict[str, int]]]
-    by_others: dict[str, list[dict[str, int]]]
-
-
-def drive_copies(pair: Pair) -> Copies:
-    def records(keys: int) -> Records:
-        return [
-            (f"k{n % keys}", json.dumps({"n": n, "key": f"k{n % COPIED_KEYS}"}).encode(), None)
-            for n in range(COPIED)
-        ]
-
-    pair.load({"by-one": records(1), "by-all": records(11)}, seconds=5)
-    pair.wait_for(dict.fromkeys(outputs(COPIES), COPIED))
-    for side in pair.sides:
-        wait_until(
-            f"both copies of each table of {side.id} to be as its changelog",
-            partial(_all_equal, pair, side),
-            timeout_s=30,
-            system=side.system,
-        )
-    quiet = {(side.id, row.name): _copies(side, row.name) for side in pair.sides for row in COPIES}
-    for side in pair.sides:
-        for key in ("first", "second"):
-            more = [(f'"{key}-{n}"', b"1", None) for n in range(2)]  # Faust takes them in by twos
-            produce(pair.bootstrap, f"{side.id}-{OTHERS}-changelog", more)
-            wait_until(
-                f"a copy of {side.id} to have the {key}", partial(_has, side, f"{key}-1"), timeout_s=30
-            )
-    return Copies(quiet, {side.id: _copies(side, OTHERS) for side in pair.sides})
-
-
-def _copies(side: Side, table: str) -> list[dict[str, int]]:
-    """What each worker has of a table."""
-    paths = (side.system.folder / worker.name / "copies.json" for worker in side.system.workers)
-    return [json.loads(path.read_text())[table] for path in paths]
-
-
-def _has(side: Side, key: str) -> bool:
-    return any(key in copy for copy in _copies(side, OTHERS))
-
-
-def _all_equal(pair: Pair, side: Side) -> bool:
-    return all(_copies(side, row.name) == [_in_the_log(pair, side, row.name)] * 2 for row in COPIES)
-
-
-def _in_the_log(pair: Pair, side: Side, table: str) -> dict[str, int]:
-    records = read_topics(pair.bootstrap, f"{side.id}-{table}-changelog")[""]
-    return {json.loads(r.key or b""): json.loads(r.value) for r in records if r.value is not None}
 
 
 # -- what leaves in transactions ---------------------------------------------------------------------------------------
@@ -334,14 +264,6 @@ APPS: Final[Mapping[str, App]] = {
         outputs=("square", "sunk", "reply-out"),
         changelogs=("squares",),
         options={"web": True},
-    ),
-    "copies": App(
-        module="copies",
-        rows=COPIES,
-        drive=drive_copies,
-        options={"small_changelogs": [*(row.name for row in COPIES), OTHERS], "workers": 2},
-        in_flight=False,
-        long=True,
     ),
     "exactly-once": App(
         module="transactional",

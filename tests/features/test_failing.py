@@ -16,7 +16,7 @@ import pytest
 from snapkafka.testing import Broker, wait_until
 from tests.driver.live import live
 
-from .harness import Pair, Side, is_marker, produce, running
+from .harness import Pair, Side, is_marker, running
 from .judging import Judge, Row
 
 pytestmark = pytest.mark.timeout(300)
@@ -155,32 +155,3 @@ def test_411_a_client_beside_a_worker_holds_no_snapshot_up(
         assert view.failure is not None, "it may have sent"
         view = run.take("and gone", ttl_ms=4_000)
         assert view.failure is None, view.failure
-
-
-@pytest.mark.nightly
-def test_a_crashed_worker_that_left_its_group_and_hangs_holds_no_snapshot_up(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
-    """It still reads the ledger and reports inputs that somebody else was given before the trigger."""
-    with live(kafka, namespace, tmp_path, topics=["asked"], tables=()) as run:
-        crashing = run.start(CLIENTS, FEATURES_ID=run.app, FEATURES_CRASHES="1")
-        state = run.observer.state
-        run.await_workers()
-        run.start(CLIENTS, FEATURES_ID=run.app)
-        run.await_workers()
-        run.until(
-            "each worker to have an input",
-            lambda: sorted(len(view.inputs) for view in state.living()) == [1, 1],
-        )
-        for partition in range(2):
-            produce(kafka.bootstrap, run.topic("asked"), [("k", b"-1", None)], partition=partition)
-        heir = next(view for view in state.living() if view.hello.pid != crashing.pid)
-        run.until("the other one to have both", lambda: len(heir.inputs) == 2, 90)
-        for n in range(5):
-            view = run.take(f"while it hangs {n}", ttl_ms=6_000)
-            assert view.failure is None, view.failure
-            (lost,) = [v for v in state.living() if v.hello.pid == crashing.pid]
-            assert lost.process in view.reports, "it may have sent"
-        assert crashing.status is None, "it hangs"
-        for worker in list(run.system.workers):
-            run.system.kill(worker)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.errors import TriggerRefusedError
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
 from tests.driver.live import live
@@ -98,19 +97,6 @@ def test_93_a_worker_without_partitions_neither_holds_a_snapshot_up_nor_spoils_i
         captured = run.observer.state.captured(view.epoch)
         assert idle in {cut.process for cut in captured.processes}
         assert {source.receiver for source in captured.inputs} == living - {idle}
-
-
-def test_137_a_snapshot_is_refused_where_partition_counts_differ(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
-    """A worker that has started like any other tells the ledger both counts."""
-    with live(kafka, namespace, tmp_path, tables=()) as run:
-        create_topics(kafka.bootstrap, run.topic("counts-changelog"), partitions=3)
-        run.start()
-        run.await_workers()
-        with pytest.raises(TriggerRefusedError) as refused:
-            run.take("refused", ttl_ms=15_000)
-    assert run.topic("counts-changelog") in str(refused.value)
 
 
 def test_r2_a_red_record_of_a_standby_changelog_turns_its_reader_red(kafka: Broker, tmp_path: Path) -> None:

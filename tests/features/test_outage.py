@@ -16,13 +16,12 @@ from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from snapkafka.errors import TriggerRefusedError
 from snapkafka.kafka import SETTINGS, Connection, KafkaTopicAdmin, topic_name
-from snapkafka.protocol import Failure, SnapshotView, TopicPartition
+from snapkafka.protocol import SnapshotView, TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics, wait_until
 from tests.freezing import freeze, thaw
 
-from .harness import PARTITIONS, Pair, Side, await_inputs, count_records, is_marker, produce, quick_and_slow
+from .harness import PARTITIONS, Pair, Side, count_records, is_marker, produce, quick_and_slow
 from .judging import Judge, Row
 
 pytestmark = pytest.mark.timeout(400)
@@ -38,13 +37,7 @@ MISSED_S, ANSWER_S = 20.0, 10.0
 #: Both runs commit every half second: a second or two of thirty is noise. A worker that waited for the ledger would
 #: lose eight seconds at a time.
 AS_FAST, STOP_S = 0.9, 4.0
-#: Of the workers; and what joining takes.
-SESSION_S = 6.0
-REJOIN_S = 60.0
 BACK_S = 60.0
-#: The first ones meet workers that say that they were absent, each when it gets to it; the next finds no sign of the
-#: dead. After so many seconds one that is asked for is captured.
-GOOD_S = 15.0
 INPUTS, OUTPUTS = ("quick", "slow"), ("quick-out", "slow-out")
 
 
@@ -265,63 +258,3 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(
         judge = Judge(pair)
         judge.same(Row("away", INPUTS, OUTPUTS, tables=("quick",)))
         judge.consistent()
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(("goes", "comes_back"), [KILLED, FROZEN])
-def test_r15_inputs_that_move_while_the_ledger_is_away_are_part_of_snapshots_when_it_is_back(
-    cluster: Cluster,
-    tmp_path: Path,
-    goes: Callable[[EmbeddedKafka], None],
-    comes_back: Callable[[EmbeddedKafka], None],
-) -> None:
-    """One of two workers is killed while nothing can be said: the other takes its inputs over and goes on. Two more
-    start, and take their part. They say so when the ledger is back; snapshots have all inputs then."""
-    with (
-        quick_and_slow(
-            cluster.main.bootstrap,
-            cluster.namespace,
-            tmp_path,
-            workers=2,
-        ) as pair,
-        Feed(pair),
-    ):
-        system = pair.ours.system
-        before = {source.receiver for source in pair.snapshot().inputs}
-        assert len(before) == 2, "both have inputs"
-        goes(cluster.other)
-        try:
-            await_missed(pair)
-            system.kill(system.workers[0])
-            time.sleep(SESSION_S)  # this is the fault: the inputs of the dead move when its session is over
-            before_it = written(pair, pair.ours)
-            wait_until(
-                "the one that is left to work",
-                lambda: written(pair, pair.ours) >= before_it + 5 * RATE,
-                timeout_s=REJOIN_S,
-                system=system,
-            )
-            pair.start(pair.ours)
-            await_inputs(pair.ours, tmp_path / "ready", len(INPUTS) * PARTITIONS)
-            assert all(view.left is None for view in pair.observer.state.processes.values())
-        finally:
-            comes_back(cluster.other)
-        back, failures = time.monotonic(), list[Failure | TriggerRefusedError]()
-        for attempt in itertools.count():
-            try:
-                view = decided(pair, ask(pair, f"with a corpse {attempt}"))
-            except (
-                TriggerRefusedError
-            ) as refused:  # who has moved says so first, and who has come a little later
-                failures.append(refused)
-                time.sleep(0.1)
-            else:
-                if view.failure is None:
-                    break
-                failures.append(view.failure)
-            assert time.monotonic() - back < GOOD_S, f"none was captured since the ledger is back: {failures}"
-        inputs = pair.captured(view.epoch).inputs
-        assert len(inputs) == len(INPUTS) * PARTITIONS
-        receivers = {source.receiver for source in inputs}
-        assert receivers - before, "none of those that started meanwhile has any"
-        assert len(receivers & before) <= 1, "the dead has some"

@@ -1,4 +1,5 @@
-"""R7 and R8 for real: sends that the broker refuses, and sends without a result, as a frozen broker has them."""
+"""R7, R8 and R15 for real: sends that the broker refuses, also for our header alone, and sends without a result, as a
+frozen broker has them."""
 
 from __future__ import annotations
 
@@ -96,6 +97,18 @@ def test_r7_a_table_write_that_was_refused_and_is_the_last_is_in_the_verdict(uns
     (sender,) = (s for s in view.captured.senders if s.topic.endswith("-changelog"))
     assert [(item.first, item.last, item.refused) for item in sender.unacknowledged] == [(1, 1, True)]
     assert unsettled.table(view) == {"kept": "small"}
+
+
+def test_r15_a_table_write_that_fits_without_our_header_arrives(unsettled: Unsettled) -> None:
+    unsettled.do("fits", "fit")
+    unsettled.wait_for("done-fits")
+    unsettled.do("next", "small")
+    unsettled.wait_for("done-next")
+    verdict, counts, view = unsettled.verdict("after")
+    assert (verdict, counts) == (Verdict.VERIFIED, {})
+    assert {key: len(value) for key, value in unsettled.table(view).items()} == {"fits": 1_910, "next": 5}
+    written = harness.read_topics(unsettled.broker.bootstrap, unsettled.run.topic("orders-changelog"))[""]
+    assert [record.stamp is None for record in written] == [True, False]
 
 
 def test_r8_a_send_that_timed_out_and_lies_in_the_log_counts_as_sent_with_the_next_one(

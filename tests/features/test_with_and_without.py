@@ -3,10 +3,8 @@ input, and what it writes, raises and leaves in its tables is the same."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import uuid
-import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -14,23 +12,17 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from snapkafka import ops
-from snapkafka.checks import CutView
-from snapkafka.kafka import Connection
 from snapkafka.testing import Broker
 
 from .compared import (
     APPS,
     ASKING,
-    COPIED_KEYS,
-    COPIES,
     EXACTLY_ONCE,
     IN_TRANSACTIONS,
     LOOKED_AT,
     TORN,
     WRITTEN,
     App,
-    Copies,
 )
 from .harness import Side, is_marker, running
 from .judging import Inputs, Judge, Row
@@ -146,38 +138,6 @@ def test_a_channel_in_memory_is_reported_by_name(judge: Judge) -> None:
     assert "agent in-memory reads an in-memory channel" in judge.pair.ours.log
 
 
-# -- copies of a global table: #212, #283 (docs/explanation/known-pains.md) -------------------------------------------
-
-
-@of("copies")
-@pytest.mark.parametrize("row", COPIES, ids=str)
-def test_212_all_copies_are_the_table_of_the_snapshot(run: Run, row: Row) -> None:
-    """At a quiet moment: recorded once, and each worker has the same, with snapkafka or without."""
-    judge, found = run.judge, run.found
-    assert isinstance(found, Copies)
-    view, side = CutView(judge.snapshots[-1]), judge.pair.ours
-    topic = f"{side.id}-{row.name}-changelog"
-    (cut,) = (cut for cut in judge.snapshots[-1].changelogs if cut.topic == topic)
-    stamps = [stamp for stamp in judge.log if stamp.topic == topic and stamp.offset < cut.end]
-    white = {stamp.offset for stamp in stamps if not stamp.marker and view.white_stamped(stamp)}
-    table = {
-        json.loads(record.key or b""): json.loads(record.value or b"null")
-        for record in side.records[f"{row.name}-changelog"]
-        if record.offset in white
-    }
-    assert len(table) == {"by-one": COPIED_KEYS, "by-all": 2 * COPIED_KEYS}[row.name]
-    for whose in judge.pair.sides:
-        assert found.quiet[whose.id, row.name] == [table] * 2
-
-
-@of("copies")
-def test_212_plain_faust_passes_over_what_others_write_where_a_global_table_is_active(run: Run) -> None:
-    """One worker has the partition as active only, and reads it no further; the copies stay unequal, with snapkafka or
-    without. With `use_partitioner` each worker is a standby too, and with `recovery_buffer_size=1` it reads on."""
-    for side, both in run.found.by_others.items():
-        assert [len(copy) for copy in sorted(both, key=len)] == [0, 4], side
-
-
 # -- transactions -----------------------------------------------------------------------------------------------------
 
 
@@ -239,33 +199,6 @@ def test_a_red_record_of_a_global_table_tears_who_reads_it(judge: Judge, table: 
         if event.table == table and cut.process not in writers
     ]
     assert torn
-
-
-@pytest.mark.nightly
-@of("shared")
-def test_what_runs_at_a_cut_and_what_is_torn_is_in_the_diagram(judge: Judge, tmp_path: Path) -> None:
-    """Assembled by Spark from the broker, drawn from what was written: each such event by its name, at its process."""
-    captured = next(
-        captured
-        for captured in judge.snapshots
-        if any(cut.torn for cut in captured.processes) and any(cut.running for cut in captured.processes)
-    )
-    where = Connection(bootstrap=judge.pair.bootstrap)
-    spec = ops.JobSpec(namespace=judge.pair.namespace, snapshots=(captured.id,), storage=str(tmp_path))
-    (found,) = asyncio.run(ops.assemble(where, spec))
-    assert str(found.verdict).startswith("VERIFIED"), found
-    drawn = ET.fromstring(asyncio.run(ops.draw(None, "", name=captured.id, storage=str(tmp_path))).svg)
-    named = {
-        (group.get("class"), int(group.get("data-process", -1))): "".join(group.itertext()).split("\n")[1:]
-        for group in drawn.iter("{http://www.w3.org/2000/svg}g")
-        if group.get("class") in ("running", "torn")
-    }
-    assert named == {
-        (kind, cut.process): [f"{e.agent} at {e.topic}[{e.partition}] offset {e.offset}" for e in events]
-        for cut in captured.processes
-        for kind, events in (("running", cut.running), ("torn", cut.torn))
-        if events
-    }
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------

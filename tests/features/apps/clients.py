@@ -12,17 +12,8 @@ import faust
 import snapkafka
 
 ID = os.environ["FEATURES_ID"]
-CRASHES = "FEATURES_CRASHES" in os.environ
 
-
-class Hanging(faust.App):
-    """One that never stops when it has crashed. Its consumer ends with the crash, and leaves the group."""
-
-    async def on_stop(self) -> None:
-        await asyncio.sleep(3_600)
-
-
-app = (Hanging if CRASHES else faust.App)(
+app = faust.App(
     ID,
     broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
     store="memory://",
@@ -39,8 +30,6 @@ asked = app.topic(f"{ID}-asked", key_type=str, value_type=int)
 @app.agent(asked, name="square")
 async def square(stream: Any) -> Any:
     async for number in stream:
-        if number < 0 and CRASHES:
-            await app.crash(RuntimeError("crashed by a test"))
         yield number * number
 
 

@@ -116,25 +116,6 @@ def commit_on_signal(app: Any) -> None:
             path.with_name(f"{path.name}.{os.getpid()}").write_text(str(seen[0]))
 
 
-def trace_on_signal(app: Any) -> None:
-    """Write into the folder FEATURES_TRACE, a file per worker: which record was handed to a stream, in which order, and
-    when a rebalance was over."""
-    if "FEATURES_TRACE" not in os.environ:
-        return
-    trace = Path(os.environ["FEATURES_TRACE"], f"{ID}.{os.getpid()}").open("a", buffering=1)  # noqa: SIM115
-
-    class Tracing(faust.Sensor):
-        def on_stream_event_in(self, tp: Any, offset: int, stream: Any, event: Any) -> None:
-            print(tp.topic, tp.partition, offset, file=trace)
-
-    app.sensors.add(Tracing())
-
-    async def path(*args: Any, **kwargs: Any) -> None:
-        print("rebalanced", app.consumer_generation_id, file=trace)
-
-    app.on_rebalance_complete.connect(path, weak=False)
-
-
 def source(app: Any, name: str, **options: Any) -> Any:
     """An input that both runs of the app read."""
     return app.topic(f"{INPUT}-{name}", key_type=str, value_serializer="json", **options)

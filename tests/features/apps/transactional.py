@@ -15,7 +15,6 @@ from tests.features.apps.common import (
     source,
     target,
     tell,
-    trace_on_signal,
 )
 
 app = new_app(
@@ -86,4 +85,3 @@ async def reads_both_again(stream: Any) -> None:
 
 
 commit_on_signal(app)
-trace_on_signal(app)
