@@ -53,14 +53,14 @@ class Request:
     into: bool = False
     fork: str = ""
     with_inputs: bool = False
-    expires_s: float | None = None
+    expires_ms: int | None = None
 
     @property
     def kind(self) -> PlanKind:
         return "fork" if self.fork else "cluster" if self.into else "in-place"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PartitionMove:
     """The move of an input's readers. `before`: the committed offset of the group (-1: none). `after`: its new
     position; None: after the base, known once that is. `appends`: the number of records that are appended again,
@@ -102,7 +102,8 @@ class Plan:
     `plan`: its name. `place`: of the manifest, `digest`: its content. `taken_ms`: when the snapshot was triggered, by
     the ledger's clock (0: unknown). `namespace`, `apps`: by their names in the target. `messages`: in flight, to
     append; `state`: rows, at most; `stored`: external records from the snapshot. `topics`: to be created; `existing`:
-    those that exist, and are empty. `absent`: missing external records. `open`: readers that leave the snapshot open.
+    those that exist, and are empty. `absent`: missing external records. `read_again_by`: groups
+    that are not restored, and read appended messages once more. `open`: readers that leave the snapshot open.
     `resumes`: the open plan that this one continues; `replaces`: the one that it replaces. `rules`: the
     present matches of each rule about erased keys and of each mask.
     """
@@ -127,6 +128,7 @@ class Plan:
     stored: int = 0
     irrevocable: tuple[Irrevocable, ...] = ()
     absent: tuple[AbsentInput, ...] = ()
+    read_again_by: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     refusals: tuple[Refusal, ...] = ()

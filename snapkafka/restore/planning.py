@@ -17,6 +17,7 @@ from snapkafka.errors import (
     BrokerUnavailableError,
     ForkFailedError,
     ForkRefusedError,
+    LedgerUnusableError,
     RestoreFailedError,
     RestoreRefusedError,
     SnapkafkaError,
@@ -26,6 +27,7 @@ from snapkafka.kafka.cluster.group_hold import HOLDER, GroupHold, GroupTakenErro
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.preflight import OWN_GROUPS
 from snapkafka.kafka.records.bulk import KafkaBulk, KafkaRecord, batch_bytes
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import fork_problem, of_fork
@@ -134,6 +136,7 @@ async def _plan(target: Target) -> tuple[Plan, Begins]:
         stored=0 if target.in_place else sum(map(len, begins.stored.values())) - messages,
         irrevocable=await _irrevocable(target) if target.in_place else (),
         absent=tuple(absent_inputs(manifest, tables, target.takes_external)) if target.elsewhere else (),
+        read_again_by=await _other_readers(target, moves),
         open=open_readers(manifest),
         notes=(*notes, *(_not_restored(target) if target.elsewhere else ())),
         refusals=refusals(facts, force=asked.force),
@@ -167,25 +170,16 @@ async def _moves(target: Target, begins: Begins) -> tuple[tuple[PartitionMove, .
         for app, committed in groups.items():
             again[app, record.tp] += record.offset < committed.get(record.tp, (-1, ""))[0]
 
-    def moves() -> Iterator[PartitionMove]:
-        for tp, cuts in inputs_of(target.cut).items():
-            for cut in cuts:
-                before, records = groups[cut.app].get(tp, (-1, ""))[0], appends.get(tp)
-                lowest = min([p.offset for p in cut.agents] or [cut.position])
-                behind = sum(lowest <= record.offset < before for record in records or ())
-                yield PartitionMove(
-                    app=cut.app,
-                    topic=tp.topic,
-                    partition=tp.partition,
-                    before=before,
-                    after=lowest if records is None else None,
-                    appends=len(records or ()),
-                    again=again[cut.app, tp] if records is None else behind,
-                )
-
     found = await asyncio.to_thread(lambda: list(target.channels_of(begins, count)))
-    appends = {it.tp: it.records for it in found}
-    return tuple(moves()), found
+    appends, moves = {it.tp: it.records for it in found}, list[PartitionMove]()
+    for tp, cuts in inputs_of(target.cut).items():
+        for cut in cuts:
+            before, records = groups[cut.app].get(tp, (-1, ""))[0], appends.get(tp)
+            lowest = min([p.offset for p in cut.agents] or [cut.position])
+            behind = sum(lowest <= record.offset < before for record in records or ())
+            after, runs_again = (lowest, again[cut.app, tp]) if records is None else (None, behind)
+            moves.append(PartitionMove(cut.app, *tp, before, after, len(records or ()), runs_again))
+    return tuple(moves), found
 
 
 async def _irrevocable(target: Target) -> tuple[Irrevocable, ...]:
@@ -202,6 +196,17 @@ async def _irrevocable(target: Target) -> tuple[Irrevocable, ...]:
         for tp, start in sorted(starts.items())
         if ends.get(tp, start) > start
     )
+
+
+async def _other_readers(target: Target, moves: Iterable[PartitionMove]) -> tuple[str, ...]:
+    """List the consumer groups that are not restored and read inputs to which messages are appended once more."""
+    appended = {it.topic for it in moves if it.appends}
+    try:
+        groups = await target.admin.groups() if appended else []
+    except LedgerUnusableError:
+        return ("groups that cannot be seen",)
+    names = (it.name for it in groups if it.topics is None or it.topics & appended)
+    return tuple(it for it in names if it not in apps_of(target.cut) and not it.startswith(OWN_GROUPS))
 
 
 async def plan_recovery(
@@ -254,9 +259,7 @@ async def recover(
     return Recovered(
         plan=plan,
         author=view.author,
-        messages=run.appended["messages"],
-        inputs=run.appended["inputs"],
-        state=run.appended["state"],
+        **run.appended,
         topics=tuple(target.created),
         expires_ms=target.expires_ms,
         seconds=round(time.monotonic() - started, 3),
@@ -271,10 +274,6 @@ def _check(request: Request) -> None:
         )
     if request.kind == "fork" and (problem := fork_problem(request.fork)):
         raise BadInputError(problem, hint="as in: snapkafka fork create staging --from latest")
-    if request.expires_s is not None and request.expires_s <= 0:
-        raise BadInputError(
-            f"a fork cannot expire after {request.expires_s:g} s", hint="leave it out: it never does"
-        )
 
 
 @asynccontextmanager

@@ -65,7 +65,7 @@ HOLD_EVERY: Final = 200
 @dataclass(slots=True, kw_only=True)
 class RecoveryRun:
     """One run of all steps. `work`: the ledger of the target cluster. `holds`: the held consumer groups, by name.
-    `notify`: called with each phase as it begins; `crash`: for tests, called before it."""
+    `notify`: called with each phase in words as it begins; `crash`: for tests, called with its name before it."""
 
     target: Target
     work: Opened
@@ -83,24 +83,24 @@ class RecoveryRun:
         if (announced := self.target.announced(self.plan, self.who)) is not None:
             await self.append(announced)
         self.owned = await self.append(self._record("begun", replaces=self.plan.replaces))
-        await self.phase("topics")
+        await self.phase("topics", "creating topics")
         await self.target.create(self.plan.topics)
-        await self.phase("author")
+        await self.phase("author", "joining as the author of what is appended")
         author = await self._join()
-        await self.phase("quiet")
+        await self.phase("quiet", "waiting until nobody writes")
         topics = await self._topic_ids()
         ends = await self._quiet()
         for record in spread(self._record("appending", author=author.process), ends):
             await self.append(record)
-        await self.phase("channels")
+        await self.phase("channels", f"appending {self.plan.messages:,} messages")
         appended = await self._channels(author, ends)
-        await self.phase("state")
+        await self.phase("state", "writing tables")
         await self._state(author, ends)
-        await self.phase("read back")
+        await self.phase("read back", "reading back")
         read_to = await self._read_back(author, ends, self.found)
-        await self.phase("compare")
+        await self.phase("compare", "comparing tables with the snapshot")
         await self._compare()
-        await self.phase("groups")
+        await self.phase("groups", "setting positions")
         positions = new_positions(self.target.captured, ends, appended)
         await self._set_groups(positions)
         await self._read_back(author, read_to, tuple)
@@ -108,7 +108,7 @@ class RecoveryRun:
         now = await self._topic_ids()
         if other := [name for name in sorted(topics) if now.get(name) != topics[name]]:
             raise RestoreFailedError(f"topic {other[0]} was recreated meanwhile")
-        await self.phase("done")
+        await self.phase("done", "committing")
         ids = {tp.topic: topics[tp.topic] for tp in ends if tp.topic in topics}
         await self.append(Bye(process=author.process, n=random.getrandbits(62)))
         for record in spread(self._record("done", author=author.process), ends, positions, ids):
@@ -251,10 +251,10 @@ class RecoveryRun:
         await self.work.catch_up(to=offset + 1)
         return offset
 
-    async def phase(self, name: str) -> None:
+    async def phase(self, name: str, said: str) -> None:
         self.crash(name)
         await self.require_mine()
-        self.notify(name)
+        self.notify(said)
 
     def _record(self, stage: RestoreStage, *, author: int = -1, replaces: str = "") -> Restore:
         plan = self.plan

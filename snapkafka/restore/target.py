@@ -137,9 +137,10 @@ class Target:
         if not self.elsewhere:
             own_id = ledger_id(bytes.fromhex(self.manifest.ledger.topic_id))
             begin = {tp: max(lowest[tp], start) for tp, start in starts.items()}
-        known = None if self.elsewhere else {tp: starts.get(tp, NO_LOG) for tp in lowest}
         return Begins(
-            self.tables.unread(lowest, known),
+            self.tables.unread(
+                lowest, None if self.elsewhere else {tp: starts.get(tp, NO_LOG) for tp in lowest}
+            ),
             [ReadRange(*tp, begin.get(tp, 0), bases.get(tp, 0)) for tp in lowest],
             own_id,
             self.elsewhere,
@@ -161,8 +162,8 @@ class Target:
         """Build the record that the ledger of a fork needs before the plan begins."""
         if not self.fork:
             return None
-        if (expires_s := self.request.expires_s) is not None:
-            self.expires_ms = wall_ms() + round(expires_s * 1_000)
+        if (expires_ms := self.request.expires_ms) is not None:
+            self.expires_ms = wall_ms() + expires_ms
         return Fork(
             n=random.getrandbits(62),
             plan=plan.plan,

@@ -218,9 +218,7 @@ class Contents:
         elif carried.records:
             settings = TopicSettings.parse(holding)
             if fresh and settings.compacts and "compact" not in (recorded or {}).get("cleanup.policy", ""):
-                found["cleanup.policy"] = (
-                    "delete"  # else messages of one key, or without a key, would be lost
-                )
+                found["cleanup.policy"] = "delete"  # else messages of one key, or without one, were lost
             deletes = settings.deletes or bool(found)
             limits = list(_limits(carried, holding, deletes=deletes, fresh=fresh))
         if size:

@@ -66,7 +66,7 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
         cut = assembled_cut(connection, namespace)
         before = settled(lambda: fingerprint(kafka.bootstrap, cycle.prefix), cycle.system)
 
-        done = recovered(connection, namespace, fork=FORK, with_inputs=True, expires_s=60)
+        done = recovered(connection, namespace, fork=FORK, with_inputs=True, expires_ms=60_000)
         assert done.messages > 0
         assert done.inputs > 0
         assert done.state > 0

@@ -79,17 +79,13 @@ async def view(stream: Any) -> None:
         pass
 
 
-@partly.agent(partly.topic("views", value_serializer="reversed"), name="view-too")
-async def view_too(stream: Any) -> None:
+async def ignore(stream: Any) -> None:
     async for _ in stream:
         pass
 
 
-@partly.agent(partly.channel(), name="in-memory")
-async def in_memory(stream: Any) -> None:
-    async for _ in stream:
-        pass
-
+partly.agent(partly.topic("views", value_serializer="reversed"), name="view-too")(ignore)
+partly.agent(partly.channel(), name="in-memory")(ignore)
 
 bare = faust.App("bare", broker="kafka://localhost:1", store="memory://", processing_guarantee="exactly_once")
 no_app = object()

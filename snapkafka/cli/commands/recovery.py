@@ -112,7 +112,7 @@ def create(at: Where, asked: ForkCreate, how: Change) -> None:
         masks=ops.read_masks(asked.mask) if asked.mask else (),
         fork=asked.fork,
         with_inputs=asked.with_inputs,
-        expires_s=None if asked.expires_ms is None else asked.expires_ms / 1_000,
+        expires_ms=asked.expires_ms,
     )
     _recover(at.bootstrap, request, how, lambda plan: f"create fork {plan.request.fork}?")
 

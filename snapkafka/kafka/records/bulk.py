@@ -29,8 +29,8 @@ from snapkafka.until import Tries
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-#: Messages taken from the client at once.
-BATCH: Final = 1_000
+#: Messages taken from the client at once; and the wait for as many, which each range meets once, at its end.
+BATCH, BATCH_WAIT_S = 1_000, 0.02
 #: Nothing has come of a range by then: it is given up.
 IDLE_S: Final = 30.0
 #: What a reader of ranges needs beside the address and the login. Nothing is ever committed under its group id.
@@ -88,7 +88,7 @@ def messages_of(
         latest = time.monotonic()
         while ends:
             before_each_batch()
-            for message in (batch := consumer.consume(BATCH, 0.2)):
+            for message in (batch := consumer.consume(BATCH, BATCH_WAIT_S)):
                 place, error = (message.topic(), message.partition()), message.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
                     refuse(*place, error)

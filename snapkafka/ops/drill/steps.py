@@ -38,7 +38,7 @@ from .workers import JOINS_WITHIN_S, AppEndedError, Workers
 #: The limit for reaching the predicate, and for processing the messages in flight, each.
 TIMEOUT_MS: Final = 600_000
 #: The fork of a drill that was killed is removed by `fork drop --expired` some time after its drill would have ended.
-EXPIRES_S: Final = 2 * TIMEOUT_MS / 1_000 + 3_600
+EXPIRES_MS: Final = 2 * TIMEOUT_MS + 3_600_000
 TTL_MS: Final = 30_000
 KEEP: Final[Mapping[str, Any]] = {"every_ms": 10_000, "timeout_ms": TIMEOUT_MS, "ttl_ms": TTL_MS}
 POLL_S: Final = 1.0
@@ -137,7 +137,7 @@ class DrillRun:
             name=self.found.id,
             storage=self.request.storage,
             fork=self.fork,
-            expires_s=EXPIRES_S,
+            expires_ms=EXPIRES_MS,
         )
         self.planned = await plan_recovery(self.where, request)
         raise_refused(self.planned, ForkRefusedError)

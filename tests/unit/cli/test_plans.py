@@ -107,7 +107,7 @@ def test_options_are_the_fields_of_the_request(tmp_path: Path, monkeypatch: pyte
     assert fork("--yes", *more, "--suppress", str(erased), "--allow-unmatched").exit_code == 0
     ((request, _),) = fork.asked
     assert (request.namespace, request.fork, request.name) == ("shop", "staging", "friday")
-    assert request.expires_s == 172_800
+    assert request.expires_ms == 172_800_000
     assert request.with_inputs and request.force and request.allow_unmatched
     assert request.masks[0].topic == "orders"
     assert request.suppress.keys == ("ann",)

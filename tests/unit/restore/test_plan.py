@@ -10,7 +10,7 @@ import pytest
 
 from snapkafka.errors import LedgerUnusableError, PlanChangedError, RestoreFailedError, UnknownSnapshotError
 from snapkafka.manifest_entries import ExternalEntry
-from snapkafka.ports import Topic
+from snapkafka.ports import Group, Topic
 from snapkafka.protocol import Position, Restore, Uncaptured
 from snapkafka.restore import Carried, topics
 from snapkafka.restore.state import Appended, moved
@@ -51,10 +51,12 @@ async def test_a_plan_shows_moves_and_outputs_that_cannot_be_undone(world: World
     world.log.removed = {(RAW, offset) for offset in (2, 4, 5, 6, 7)}  # by compaction
     senders = world.manifest.captured.senders
     world.change(senders=(*senders, *(dataclasses.replace(it, process=9, white_end=2) for it in senders)))
+    reads = {"archive": "in", "elsewhere": "raw", "snapkafka.x": "in"}
+    world.admin.groups = AsyncMock(return_value=[Group(name, frozenset({it})) for name, it in reads.items()])  # type: ignore[method-assign]
     before = world.fingerprint()
     plan = await world.plan()
     assert world.fingerprint() == before
-    assert (plan.refusals, plan.messages, plan.state) == ((), 2, 3)
+    assert (plan.refusals, plan.messages, plan.state, plan.read_again_by) == ((), 2, 3, ("archive",))
     moves = {it.topic: (it.before, it.after, it.appends, it.again) for it in plan.moves}
     assert moves == {"in": (7, None, 4, 4), "raw": (9, 2, 0, 2)}
     assert [(item.topic, item.start, item.end) for item in plan.irrevocable] == [("out", 1, 3)]

@@ -314,7 +314,7 @@ async def test_nobody_else_writes_to_a_fork_while_it_is_created(fork: Fork) -> N
 
 async def test_a_fork_is_removed_with_all_that_bears_its_prefix(fork: Fork) -> None:
     before = (fork.original(), sorted(fork.admin.topics))
-    done = await fork.restore(expires_s=60)
+    done = await fork.restore(expires_ms=60_000)
     (found,) = await ops.list_forks(fork.cluster)
     assert (found.stage, found.snapshot, found.source) == ("ready", "friday", "shop")
     assert found.expires_ms == done.expires_ms > 0

@@ -39,11 +39,11 @@ def pausing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a step wait, as a process that is stopped by a signal and runs on later."""
     phase = steps.RecoveryRun.phase
 
-    async def paused(run: Any, name: str) -> None:
+    async def paused(run: Any, name: str, said: str) -> None:
         if isinstance(run.crash, Suspended) and run.crash.step == name:
             run.crash.there.set()
             await run.crash.resumed.wait()
-        await phase(run, name)
+        await phase(run, name, said)
 
     monkeypatch.setattr(steps.RecoveryRun, "phase", paused)
 
