@@ -31,14 +31,10 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """Times for people, ISO 8601 in UTC; they only decide which of two ledgers of a storage is the newer.
-
-    `seconds`: the duration of each phase.
-    """
+    """Times for people, ISO 8601 in UTC; they only decide which of two ledgers of a storage is the newer."""
 
     assembled_at: str
     verified_at: str = ""
-    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@
 | `schemas`, `table_files` | the tables' columns; tables as Parquet, with their digests |
 | `stored_tables` | the stored tables beside those of the log |
 | `manifest` | the manifest of an assembly |
-| `progress` | the progress of the job |
 | `entry` | the job as a process |
 
 Run it with `python -m snapkafka.assembly` or `spark-submit`; see docs/guide/assembly.md. Importing this package loads
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from .manifest import check_entries
     from .order import HandOverError
     from .pipeline import isolation_of
-    from .progress import Work
     from .schemas import SCHEMAS, columns, comments, schema
     from .spark.session import session
     from .spec import OPTIONS, JobResult, JobSpec, as_file, changed, read_system

@@ -37,18 +37,13 @@ SPAN_MIN: Final = 100
 
 
 class Reach(NamedTuple):
-    """The offsets of an input that contain its window; `late`: None: no living sender writes to it."""
+    """The offsets of an input that contain its window."""
 
     app: str
     tp: TopicPartition
     position: int
     low: int
-    middle: int
-    late: int | None
     high: int
-
-    def has(self, offset: int) -> bool:
-        return self.low <= offset < self.middle or (self.late is not None and self.late <= offset < self.high)
 
 
 def per_kind(view: CutView, window: int) -> int:
@@ -70,8 +65,7 @@ def reach(view: CutView, window: int) -> list[Reach]:
         for source in sources:
             low = max(view.log_start(tp), source.position - min(span, most))
             high = max([source.position, *ends]) + span
-            middle, late = source.position + span, min(ends, default=None)
-            found.append(Reach(source.app, tp, source.position, low, middle, late, high))
+            found.append(Reach(source.app, tp, source.position, low, high))
     return found
 
 
@@ -108,7 +102,8 @@ class Around:
         for item in self._reaches.get(tp, ()):
             source = next(it for it in self._view.inputs[tp] if it.app == item.app)
             for record in records:
-                if item.has(record.offset) and not record.log.marker and not self._view.is_void(record.log):
+                is_near = item.low <= record.offset < item.high
+                if is_near and not record.log.marker and not self._view.is_void(record.log):
                     received = not in_flight(source, record.offset)
                     side = _side(self._view, record, source)
                     kind = (tp, item.app, record.log.process, side, received)

@@ -22,10 +22,10 @@ from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, OutputError,
 from snapkafka.runtime.extras import require_engine
 from snapkafka.runtime.signals import Interrupted, exit_status
 
+from .entry import PROGRESS
 from .interrupts import interrupted_by
 from .job import Job
 from .pipeline import assemble, verify
-from .progress import PROGRESS
 from .spark_errors import as_ours
 from .spec import OPTIONS, JobError, JobReport, JobSpec, changed
 

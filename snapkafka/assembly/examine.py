@@ -200,24 +200,16 @@ class Examination:
     def _may_be_last(self, tp: TopicPartition, records: list[Record], white: list[bool]) -> dict[int, int]:
         """Return the bucket of each change that may be the last of its key, by its offset; of sets, of every one."""
         tables = self._tables[tp]
-        if any(table.sets for table in tables):
-            alike = all(table.sets for table in tables)  # else an operation is the change of a key, too
-            return {
-                it.offset: self._bucket_of_set(it, tables[0]) if alike else 0
-                for it, is_white in zip(records, white, strict=True)
-                if is_white
-            }
+        if any(table.sets for table in tables):  # an operation is a change of a set, whichever its key
+            return dict.fromkeys(
+                (it.offset for it, is_white in zip(records, white, strict=True) if is_white), 0
+            )
         last: dict[tuple[int, bytes | None], int] = {}
         for end in {table.end for table in tables}:  # of several tables in one changelog, each has its own
             for record, is_white in zip(records, white, strict=True):
                 if is_white and record.offset < end:
                     last[end, record.key] = record.offset
         return {offset: hash_of(key or b"") for (_, key), offset in last.items()}
-
-    def _bucket_of_set(self, record: Record, table: ChangelogCut) -> int:
-        codecs = table.key_codec, table.value_codec
-        operation = self._decoder.operation(record.log.topic, record.key, record.value, codecs)
-        return hash_of(record.key or b"" if operation is None else operation.of.encode())
 
 
 def hash_of(key: bytes) -> int:

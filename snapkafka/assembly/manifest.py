@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import platform
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from snapkafka.assembly.invariant_files import Invariant
 from snapkafka.checks import Checked, CutView, ReadRange, decide
@@ -32,25 +31,8 @@ from .base import Base
 from .job import Settings
 from .ledger import ClusterFacts
 
-_T = TypeVar("_T")
 
-
-class Clock:
-    """The seconds per phase, for people."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self.started = _now()
-
-    def timed(self, phase: str, work: Callable[[], _T]) -> _T:
-        """Do the work and measure it. Phases overlap: their sum is more than the whole."""
-        start = time.monotonic()
-        done = work()
-        self.seconds[phase] = round(time.monotonic() - start, 3)
-        return done
-
-
-def _now() -> str:
+def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -66,7 +48,7 @@ def manifest_of(
     base: Base | None,
     wanted: Sequence[Invariant],
     facts: ClusterFacts,
-    clock: Clock,
+    began: str,
 ) -> Manifest:
     """Return the manifest of an assembly that has ended now; the verdict follows from the outcomes of the checks.
 
@@ -84,7 +66,7 @@ def manifest_of(
         content=content_digest(tables, parents),
         engine=engine,
         ledger=settings.ledger,
-        times=Times(assembled_at=clock.started, verified_at=_now(), seconds=clock.seconds),
+        times=Times(assembled_at=began, verified_at=now()),
         tables=tables,
         captured=replace(captured, alignment=alignment_of(captured, tables)),
         invariants=tuple(InvariantEntry(name=item.name, sql=item.sql) for item in wanted),

@@ -38,7 +38,7 @@ from .examine import Part, Reading
 from .invariant_files import Invariant
 from .job import Job, Settings
 from .ledger import ClusterFacts
-from .manifest import Clock, manifest_of
+from .manifest import manifest_of, now
 from .rows import Channel, channel_rows, position_rows, process_rows
 from .spec import changed
 from .state import Fold
@@ -137,7 +137,7 @@ class Engine(ABC):
             OffsetsGoneError: records that the tables need were deleted; nothing is written.
             StorageError: the storage cannot be written.
         """
-        store, base, settings, clock = task.store, task.base, task.settings, Clock()
+        store, base, settings, began = task.store, task.base, task.settings, now()
         view = view_on(base, task.view.captured, task.view.bounds, triggered_ms=settings.ledger.triggered_ms)
         require_offsets(view, starts=view.starts)
         ranges = reading_ranges(view, tail_max=settings.spec.tail_max, starts=view.starts)
@@ -149,10 +149,10 @@ class Engine(ABC):
                 tables=(store, folder),
                 parent=None if base is None else CutView(base.parent.captured),
             )
-            entries, checked = self._read("reading", reading, clock)
+            entries, checked = self._read("reading", reading)
             there = invariants.tables_at(store, entries, () if base is None else base.parts)
-            checked = split_keys.noted(checked, clock.timed("keys", lambda: split_keys.find(view, there)))
-            of_tables = clock.timed("invariants", lambda: invariants.check(task.wanted, there))
+            checked = split_keys.noted(checked, split_keys.find(view, there))
+            of_tables = invariants.check(task.wanted, there)
             manifest = manifest_of(
                 view,
                 settings,
@@ -164,7 +164,7 @@ class Engine(ABC):
                 base=base,
                 wanted=task.wanted,
                 facts=task.facts,
-                clock=clock,
+                began=began,
             )
             task.require_same_log()
             state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
@@ -181,9 +181,9 @@ class Engine(ABC):
         bare = replace(settings, spec=changed(settings.spec, around=0, with_inputs=False))
         tables = None if folder is None else (open_store(str(folder.parent)), folder.name)
         reading = Reading(view=view, ranges=tuple(ranges), settings=bare, tables=tables)
-        return self._read("verifying", reading, Clock())[1]
+        return self._read("verifying", reading)[1]
 
-    def _read(self, what: str, reading: Reading, clock: Clock) -> tuple[tuple[TableEntry, ...], Checked]:
+    def _read(self, what: str, reading: Reading) -> tuple[tuple[TableEntry, ...], Checked]:
         """Read the log, write the tables if they are wanted, and run V1 to V5."""
         number, partitions = offsets_in(reading.ranges), len(reading.ranges)
         self._job.notify(
@@ -191,9 +191,9 @@ class Engine(ABC):
             f" by the {self.name} engine"
         )
         with self.reading(reading.view.captured.id):
-            parts = clock.timed("reading", lambda: self.examine(reading))
-            entries = clock.timed("tables", lambda: _write(self, reading, parts)) if reading.tables else ()
-            return entries, clock.timed("checks", Examined(self, reading, parts).check)
+            parts = self.examine(reading)
+            entries = _write(self, reading, parts) if reading.tables else ()
+            return entries, Examined(self, reading, parts).check()
 
 
 def offsets_in(ranges: Iterable[ReadRange | ReadEntry]) -> int:

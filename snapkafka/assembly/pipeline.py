@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +18,10 @@ from snapkafka.kafka.cluster.external_groups import external_readers, still_open
 from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import InvariantEntry, Manifest, OpenEntry
+from snapkafka.manifest import InvariantEntry, Manifest, OpenEntry, TableEntry
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
+from snapkafka.units import format_bytes
 
 from . import split_keys
 from .base import base_or_whole, require_offsets, view_on
@@ -31,7 +32,6 @@ from .job import Job
 from .ledger import Desk
 from .manifest import judged
 from .order import Task, offsets_in
-from .progress import in_words, work_of
 from .spec import JobResult
 from .stored_tables import compare
 
@@ -75,20 +75,16 @@ def _assembled(job: Job, engine: Chosen, desk: Desk, captured: Captured, store: 
         require_same_log=lambda: desk.require_same_topics(view),
     )
     manifest = engine.do(job.offsets(to_read), lambda it: it.assemble(task))
-    seconds, read = time.monotonic() - began, offsets_in(manifest.read)
-    work = work_of(manifest.id, read, seconds, manifest.checks, written=manifest)
-    job.notify(in_words(work))
+    job.notify(in_words(manifest, offsets_in(manifest.read), time.monotonic() - began, manifest.tables))
     place, good = store.manifest_place(captured.id), Verdict(manifest.verdict).good
     desk.record(manifest, place)
     why_not = desk.commit(manifest) if good else "not verified"
     return JobResult.of(
         manifest,
         place,
-        work,
         content=manifest.content,
         why_full=why_full,
         tables={table.name: table.rows for table in manifest.tables},
-        seconds=manifest.times.seconds,
         positions_committed=not why_not,
         positions_why_not=why_not,
         answers=tuple(check(asked, published(store, manifest))) if asked and good else (),
@@ -99,6 +95,16 @@ def _store(uri: str) -> Store:
     store = open_store(uri)
     store.check_writable()
     return store
+
+
+def in_words(found: Manifest, offsets: int, seconds: float, tables: Sequence[TableEntry] = ()) -> str:
+    """Return what the work on a snapshot came to: offsets that were read, tables that were written, checks."""
+    parts = [f"read {offsets:,} offsets"]
+    if tables:
+        rows, size = sum(it.rows for it in tables), sum(file.bytes for it in tables for file in it.files)
+        parts.append(f"wrote {rows:,} rows in {len(tables)} tables, {format_bytes(size)}")
+    parts.append(f"checked {', '.join(check.name for check in found.checks if check.run)}")
+    return f"{found.id}: {'; '.join(parts)}; {seconds:.1f} s"
 
 
 # --- Verification ---------------------------------------------------------------------------------------------------
@@ -185,12 +191,11 @@ def _verified(job: Job, engine: Chosen, path: str) -> JobResult:
     strict = spec.strict or manifest.strict
     judgement = judged(captured, found, groups, sources=sources, strict=strict)
     checked = replace(manifest, isolation=isolation, **judgement)
-    work = work_of(manifest.id, offsets, time.monotonic() - began, checked.checks)
-    job.notify(in_words(work))
+    job.notify(in_words(checked, offsets, time.monotonic() - began))
     if spec.record:
         with Desk(connection, manifest.namespace) as desk:
             desk.record(checked, place, sha256=sha256)
-    return JobResult.of(checked, place, work, not_compared=tuple(compared))
+    return JobResult.of(checked, place, not_compared=tuple(compared))
 
 
 def _ledger_of(manifest: Manifest, connection: Connection) -> LedgerReading | str:

@@ -29,7 +29,6 @@ from snapkafka.protocol.snapshots import Unread
 from snapkafka.verbs import Result, Where
 
 from .cluster import AROUND_MAX, AROUND_RECORDS, ISOLATIONS
-from .progress import Work
 
 #: What reads the log, writes tables and runs the checks.
 ENGINES: Final = ("auto", "embedded", "spark")
@@ -163,8 +162,7 @@ def changed(spec: JobSpec, **fields: Any) -> JobSpec:
 
 
 class JobResult(Result, frozen=True, kw_only=True):
-    """The result of the job for one snapshot: what its manifest says, and the work done. It has no tables after a
-    verification.
+    """The result of the job for one snapshot: what its manifest says. It has no tables after a verification.
 
     `manifest`: its place. `good`: consistent, as far as it was checked. `contaminated`: why nobody can prove it.
     `why_full`: why an incremental snapshot has its whole state, and not the changes since its parent.
@@ -184,7 +182,6 @@ class JobResult(Result, frozen=True, kw_only=True):
     answers: tuple[CheckEntry, ...] = ()
     content: str = ""
     why_full: str = ""
-    seconds: Mapping[str, float] = {}
     positions_committed: bool = False
     positions_why_not: str = ""
     restorable: RestorableEntry | None = None
@@ -195,12 +192,11 @@ class JobResult(Result, frozen=True, kw_only=True):
     strict: bool = False
     uncaptured: tuple[Uncaptured, ...] = ()
     not_compared: tuple[str, ...] = ()
-    work: Work | None = None
     contaminated: str = ""
     idle: bool = False
 
     @classmethod
-    def of(cls, manifest: Manifest, place: str, work: Work, **more: Any) -> JobResult:
+    def of(cls, manifest: Manifest, place: str, **more: Any) -> JobResult:
         """Return the result of a verification; `more`: the fields that only assembly knows."""
         captured = manifest.captured
         same = ("id", "epoch", "checks", "restorable", "open", "external", "outsiders", "strict")
@@ -210,7 +206,6 @@ class JobResult(Result, frozen=True, kw_only=True):
             good=Verdict(manifest.verdict).good,
             manifest=place,
             idle=_is_idle(manifest),
-            work=work,
             **{name: getattr(manifest, name) for name in same},
             **{name: getattr(captured, name) for name in of_captured},
             **more,

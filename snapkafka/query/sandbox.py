@@ -1,19 +1,28 @@
-"""SELECTs over the tables of snapshots: here, or in a process of its own (`sandbox_process`), within bounds that hold
-whatever their SQL is."""
+"""SELECTs over the tables of snapshots: here, or in a process of its own, in bounds that hold whatever their SQL is.
+
+The engine limits its tables, but not the values that pass through it: a single SELECT can create one of a gigabyte. So
+the operating system limits that process (`main`); it ends with its parent, also if that is killed. It reads an `Asked`
+from standard input; it writes `OPENED` once the tables are open, and a line of JSON: `Answers`, or `Failed`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
+import resource
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from snapkafka.assembly.invariants import MAIN
-from snapkafka.errors import BadInputError, InternalError, Reported, TimedOutError
+from snapkafka.errors import BadInputError, InternalError, Reported, SnapkafkaError, TimedOutError
 from snapkafka.kafka.ledger.manifest_match import StoredManifest
 from snapkafka.store import read_manifest
 
@@ -26,12 +35,14 @@ if TYPE_CHECKING:
 
 #: What runs queries in a process of its own. It has so many seconds to open the tables; its line before the SQL runs;
 #: and an answer that is no larger.
-APART: Final = (sys.executable, "-m", "snapkafka.query.sandbox_process")
+APART: Final = (sys.executable, "-m", "snapkafka.query.sandbox")
 APART_START_S: Final = 60.0
 #: What to do about a query that needs too much.
 NARROW: Final = "narrow the query"
 OPENED: Final = b"opened\n"
 ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024
+PARENT_PERIOD_S: Final = 0.25
+STATUS: Final = Path("/proc/self/status")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +99,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     error: Reported
 
 
+_ASKED: Final = msgspec.json.Decoder(Asked)
 _ANSWER: Final[msgspec.json.Decoder[Answers | Failed]] = msgspec.json.Decoder(Answers | Failed)
 
 
@@ -148,3 +160,54 @@ async def _ask_apart(asked: Asked, bounds: Bounds) -> Answers:
     if isinstance(answer, Failed):
         raise answer.error.error()
     return answer
+
+
+# -- that process -------------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Answer the queries, and end with the parent."""
+    asked = _ASKED.decode(sys.stdin.buffer.read())
+    try:
+        threading.Thread(target=_end_with, args=(asked.parent,), daemon=True).start()
+        answer = msgspec.json.encode(_answers(asked))
+        if len(answer) > ANSWER_BYTES_MAX:
+            raise BadInputError(
+                f"the result has more than {ANSWER_BYTES_MAX:,} bytes",
+                hint="ask for fewer rows, or shorter values",
+            )
+    except SnapkafkaError as error:
+        answer = msgspec.json.encode(Failed(error=Reported.of(error)))
+    except MemoryError:  # without a line: the same as where the system ends this process
+        sys.exit(1)
+    sys.stdout.buffer.write(answer + b"\n")
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent has ended."""
+    while os.getppid() == parent:
+        time.sleep(PARENT_PERIOD_S)
+    os._exit(1)
+
+
+def _answers(asked: Asked) -> Answers:
+    snapshots = asked.open()
+    manifests, files = stored_manifests(snapshots.values()), compared_files(snapshots.values())
+    assert asked.bounds is not None
+    with engine(snapshots, asked.bounds, over_all=asked.over_all) as database:
+        _bound(asked.bounds.memory_mb)
+        sys.stdout.buffer.write(OPENED)
+        sys.stdout.buffer.flush()
+        return Answers(manifests=manifests, files=files, answers=asked.select(database))
+
+
+def _bound(memory_mb: int) -> None:
+    """Limit this process to so much more memory than it has, and as much again for values that leave the engine."""
+    held = re.search(r"^VmData:\s+(\d+) kB", STATUS.read_text(), re.MULTILINE) if STATUS.exists() else None
+    if held is not None:
+        most = (int(held[1]) + 2 * 1024 * memory_mb) * 1024
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+if __name__ == "__main__":
+    main()

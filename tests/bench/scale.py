@@ -175,7 +175,6 @@ def _measure(bootstrap: str, records: int) -> dict[str, float]:
         shop.ends = dict.fromkeys(range(PARTITIONS), records // PARTITIONS)
         bare_s = _count(spark, shop)
         manifest, full_s = shop.assemble(shop.captured("full"), store, spark)
-        print(manifest.times.seconds, file=sys.stderr)
         (state,) = (table for table in manifest.tables if table.name == "state")
         assert state.rows == records // WRITES, f"{state.rows:,} keys"
         return {"bare_s": bare_s, "full_s": full_s, "peak_bytes": _peak_of_java()}

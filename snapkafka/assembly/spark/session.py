@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
@@ -99,23 +98,7 @@ def set_environment(environ: MutableMapping[str, str]) -> None:
     environ.update(UTF8)
 
 
-def require_user_name() -> None:
-    """Refuse to start Spark for a user id without a name, as OpenShift chooses one: Hadoop's login fails for it.
-
-    Raises:
-        DependencyMissingError: the user has no name.
-    """
-    try:
-        pwd.getpwuid(os.getuid())
-    except KeyError:
-        raise DependencyMissingError(
-            f"user id {os.getuid()} has no name on this machine, and Spark does not start without one",
-            hint="set runAsUser: 10001, the user of the image, or add a line for the id to /etc/passwd",
-        ) from None
-
-
 def _local(ui: bool) -> SparkSession:
-    require_user_name()
     java_home = spark_java_home()
     os.environ["JAVA_HOME"] = str(java_home)
     builder = SparkSession.builder.appName("snapkafka").master(MASTER)

@@ -1,7 +1,7 @@
 """A client of schema registries with Confluent's interface (`GET /schemas/ids/{id}`), Apicurio among them.
 
-No answer and no missing answer ends a job: for an unavailable schema there is a reason, in the same words each time.
-Credentials go only to the registry itself: no redirect passes them on, and no text from here contains them.
+A registry that does not answer, or fails, fails the assembly by name. For a schema that it does not have there is a
+reason. Credentials go only to the registry itself: no redirect passes them on, and no text from here contains them.
 """
 
 from __future__ import annotations
@@ -12,17 +12,14 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
-from time import sleep
 from typing import Final
 
 import msgspec
 
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, StorageError
 
 from .avro import AVRO, Schema
 
-#: Pauses before a question is asked again.
-PAUSES_S: Final = (0.2, 0.4, 0.8, 1.6)
 #: The registry may be silent for so long.
 ANSWER_S: Final = 5.0
 #: No schema is larger.
@@ -30,16 +27,14 @@ ANSWER_BYTES_MAX: Final = 8_000_000
 #: Bytes that begin with a zero byte by chance may have any number: a process asks for no more.
 NUMBERS_MAX: Final = 500
 
-AWAY: Final = "the registry does not answer"
-REFUSES: Final = "the registry refuses to answer"
-FAILS: Final = "the registry fails"
 REJECTS: Final = "the registry does not give it out"
 GARBAGE: Final = "the registry's answer cannot be read"
 UNKNOWN: Final = "the registry does not have it"
 CIRCLE: Final = "its references form a circle"
 MANY: Final = f"more numbers occur than the {NUMBERS_MAX} that a registry is asked for"
-#: True of every schema, so that no other is asked for; an answer about one says nothing of others.
-OF_ALL: Final = (AWAY, REFUSES, FAILS)
+
+
+AGAIN: Final = "check its URL and rights, and run this again; without the option values stay bytes"
 
 
 class _MissingError(Exception):
@@ -77,10 +72,13 @@ class Registry:
             pair = ":".join(environ.get(name, "") for name in names)
         self._login = "" if pair.startswith(":") else f"Basic {base64.b64encode(pair.encode()).decode()}"
         self._schemas: dict[int, Schema | str] = {}
-        self._given_up = ""
 
     def schema(self, number: int) -> Schema | str:
-        """Return the schema of a number, with those to which it refers; or why there is none."""
+        """Return the schema of a number, with those to which it refers; or why there is none.
+
+        Raises:
+            StorageError: the registry does not answer, or fails.
+        """
         if number not in self._schemas:
             if len(self._schemas) >= NUMBERS_MAX:
                 return MANY
@@ -107,35 +105,24 @@ class Registry:
                 needs[path] = other.schema
 
     def _answer(self, path: str) -> _Answer:
-        """Ask, after transient failures (no connection, 408, 429, 5xx) again."""
-        found: _Answer | str = self._given_up
-        for pause_s in (*PAUSES_S, None) if not found else ():
-            found, may_pass = self._once(path)
-            if not may_pass or pause_s is None:
-                break
-            sleep(pause_s)
-        if isinstance(found, str):
-            self._given_up = found if found in OF_ALL else ""
-            raise _MissingError(found)
-        return found
-
-    def _once(self, path: str) -> tuple[_Answer | str, bool]:
         request = urllib.request.Request(self._place + path, headers={"Accept": "application/json"})
         if self._login:
             request.add_unredirected_header("Authorization", self._login)
         try:
             with urllib.request.urlopen(request, timeout=ANSWER_S) as response:
-                return msgspec.json.decode(response.read(ANSWER_BYTES_MAX), type=_Answer), False
+                return msgspec.json.decode(response.read(ANSWER_BYTES_MAX), type=_Answer)
         except urllib.error.HTTPError as error:
             with error:
                 status = error.code
-            if status in (408, 429) or status >= 500:
-                return FAILS, True
-            return {401: REFUSES, 404: UNKNOWN, 407: REFUSES}.get(status, REJECTS), False
+            if status == 404:
+                raise _MissingError(UNKNOWN) from None
+            if status < 500 and status not in (401, 407, 408, 429):
+                raise _MissingError(REJECTS) from None
+            raise StorageError(f"the schema registry fails: status {status}", hint=AGAIN) from None
         except (OSError, http.client.HTTPException):
-            return AWAY, True
+            raise StorageError("the schema registry does not answer", hint=AGAIN) from None
         except (msgspec.DecodeError, ValueError, RecursionError):
-            return GARBAGE, False
+            raise _MissingError(GARBAGE) from None
 
 
 def _parts(url: str) -> urllib.parse.SplitResult:

@@ -92,7 +92,7 @@ def print_judged(found: ops.ExaminedFiles | tuple[JobResult, ...]) -> None:
         console.show(found)
         return
     for item in found:
-        console.show(item, ("checks", "seconds", "positions_committed"))
+        console.show(item, ("checks", "positions_committed"))
         _print_checks(item.checks)
         console.note("open", left_open(item.open, item.external, item.outsiders, strict=item.strict))
         console.note("assumed", assumptions(item.external, strict=item.strict), "")

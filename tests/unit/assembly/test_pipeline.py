@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
 
-from snapkafka.assembly import Invariant, Job, JobSpec, Work, pipeline
-from snapkafka.assembly.pipeline import invariants_of
-from snapkafka.assembly.progress import in_words
+from snapkafka.assembly import Invariant, Job, JobSpec, pipeline
+from snapkafka.assembly.pipeline import in_words, invariants_of
 from snapkafka.errors import BadInputError, BrokerUnavailableError, SnapkafkaError, StorageError
-from snapkafka.manifest_entries import InvariantEntry
+from snapkafka.manifest_entries import FileEntry, InvariantEntry, TableEntry
+from tests.unit.base.test_manifest import example
 
 
 def job(**options: Any) -> Job:
@@ -102,19 +102,11 @@ def test_a_broker_that_is_away_ends_it_for_all(verifying: dict[str, SnapkafkaErr
 
 
 def test_what_it_came_to_in_words() -> None:
-    work = Work(
-        id="friday",
-        offsets_read=20_000_000,
-        tables_written=5,
-        rows_written=5_000_321,
-        bytes_written=310_000_000,
-        checks=("V1", "V2", "V6 money"),
-        seconds=80.04,
+    of = TableEntry(name="t", path="t", rows=2_500_160, digest="", schema=(), files=())
+    file = FileEntry(path="f", bytes=155_000_000, rows=0, sha256="")
+    tables = (replace(of, files=(file,)), replace(of, files=(file,), rows=161))
+    found = replace(example(), id="friday")
+    assert in_words(found, 20_000_000, 80.04, tables) == (
+        "friday: read 20,000,000 offsets; wrote 2,500,321 rows in 2 tables, 310.0 MB; checked V1; 80.0 s"
     )
-    assert in_words(work) == (
-        "friday: read 20,000,000 offsets; wrote 5,000,321 rows in 5 tables, 310.0 MB; "
-        "checked V1, V2, V6 money; 80.0 s"
-    )
-    assert in_words(msgspec.structs.replace(work, tables_written=0, checks=("V1",))) == (
-        "friday: read 20,000,000 offsets; checked V1; 80.0 s"
-    )
+    assert in_words(found, 20_000_000, 80.04) == "friday: read 20,000,000 offsets; checked V1; 80.0 s"

@@ -1,4 +1,4 @@
-"""The client of a schema registry: what it asks again and what not, whom it tells credentials, what it says."""
+"""The client of a schema registry: what it asks, whom it tells credentials, what it says."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 
 from snapkafka.assembly.values import registry as client
 from snapkafka.assembly.values.avro import Schema
-from snapkafka.assembly.values.registry import AWAY, CIRCLE, FAILS, GARBAGE, REFUSES, UNKNOWN, Registry
-from snapkafka.errors import BadInputError
+from snapkafka.assembly.values.registry import CIRCLE, GARBAGE, UNKNOWN, Registry
+from snapkafka.errors import BadInputError, StorageError
 
 ORDER = '{"type":"record","name":"Order","fields":[]}'
 
@@ -61,14 +61,6 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[Port]:
         server.shutdown()
 
 
-@pytest.fixture(autouse=True)
-def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses, of no time."""
-    found = list[float]()
-    monkeypatch.setattr(client, "sleep", found.append)
-    return found
-
-
 def asked(port: Port, *numbers: int, rights: str = "") -> list[Schema | str]:
     asking = Registry(port.url(rights), {})
     return [asking.schema(number) for number in numbers]
@@ -81,32 +73,26 @@ def test_a_schema_is_asked_for_once(port: Port) -> None:
     assert port.asked == ["/schemas/ids/9", "/schemas/ids/8", "/schemas/ids/7"]
 
 
-def test_what_may_pass_is_asked_again(port: Port, slept: list[float]) -> None:
-    port.answers["/schemas/ids/7"] = [(503, ""), (429, ""), (200, {"schema": ORDER, "schemaType": "json"})]
-    assert asked(port, 7) == [Schema(ORDER, "JSON")]
-    assert slept == [0.2, 0.4]
-
-
-@pytest.mark.parametrize(("status", "why", "times"), [(500, FAILS, 5), (429, FAILS, 5), (401, REFUSES, 1)])
-def test_a_registry_that_fails_is_given_up(port: Port, status: int, why: str, times: int) -> None:
-    port.answers["/schemas/ids/7"] = [(status, {})]
-    assert asked(port, 7, 8, rights="me:secret@") == [why] * 2
-    assert port.asked == ["/schemas/ids/7"] * times
+@pytest.mark.parametrize("status", [401, 408, 429, 500, 503])
+def test_a_registry_that_fails_fails_the_assembly(port: Port, status: int) -> None:
+    port.answers["/schemas/ids/7"] = [(status, {}), (200, {"schema": ORDER, "schemaType": "json"})]
+    asking = Registry(port.url("me:secret@"), {})
+    with pytest.raises(StorageError, match=f"fails: status {status}") as raised:
+        asking.schema(7)
+    assert "secret" not in raised.value.message + raised.value.hint
+    assert asking.schema(7) == Schema(ORDER, "JSON"), "asked again, it is there"
 
 
 @pytest.mark.parametrize("listens", [False, True])
-def test_one_that_is_gone_or_silent(
-    listens: bool, monkeypatch: pytest.MonkeyPatch, slept: list[float]
-) -> None:
+def test_one_that_is_gone_or_silent(listens: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr(client, "ANSWER_S", 0.1)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         if listens:
             taken.listen()
-        asking = Registry(f"http://127.0.0.1:{taken.getsockname()[1]}", {})
-        assert [asking.schema(n) for n in range(5)] == [AWAY] * 5
-    assert len(slept) == len(client.PAUSES_S)
+        with pytest.raises(StorageError, match="does not answer"):
+            Registry(f"http://127.0.0.1:{taken.getsockname()[1]}", {}).schema(0)
 
 
 @pytest.mark.parametrize(

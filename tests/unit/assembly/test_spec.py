@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from snapkafka.assembly import OPTIONS, JobResult, JobSpec, Work, as_file, read_system
+from snapkafka.assembly import OPTIONS, JobResult, JobSpec, as_file, read_system
 from snapkafka.assembly.command import parser, spec_of
 from snapkafka.assembly.spec import SYSTEM, JobError, JobReport
 from snapkafka.errors import BadInputError, InternalError, StorageError
@@ -123,10 +123,7 @@ def test_a_file_describes_a_system(tmp_path: Path) -> None:
 
 
 def test_a_result_comes_back_from_json() -> None:
-    work = Work(
-        id="s", offsets_read=9, tables_written=1, rows_written=2, bytes_written=3, checks=("V1",), seconds=0.5
-    )
-    result = JobResult.of(example(), "/snaps/s.json", work, tables={"state": 2}, seconds={"files": 0.25})
+    result = JobResult.of(example(), "/snaps/s.json", tables={"state": 2})
     report = JobReport(snapshots=(result,))
     assert msgspec.json.decode(msgspec.json.encode(report), type=JobReport) == report
     assert (result.good, result.verdict, result.epoch) == (False, "INCONSISTENT", 18)

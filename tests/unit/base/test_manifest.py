@@ -103,7 +103,7 @@ def example() -> Manifest:
             triggered_ms=1_767_225_600_000,
             appended=(AppendedEntry(offset=19, at_ms=1_767_225_600_007),),
         ),
-        times=Times(assembled_at="2026-01-01T00:00:00+00:00", seconds={"tables": 1.5, "checks": 2.0}),
+        times=Times(assembled_at="2026-01-01T00:00:00+00:00"),
         tables=(table,),
         checks=(
             CheckEntry(name="V1", run=True, status="failed", found=1, witnesses=(witness,)),
