@@ -22,12 +22,11 @@ from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, OutputError,
 from snapkafka.runtime.extras import require_engine
 from snapkafka.runtime.signals import Interrupted, exit_status
 
-from .entry import PROGRESS
 from .interrupts import interrupted_by
 from .job import Job
 from .pipeline import assemble, verify
 from .spark_errors import as_ours
-from .spec import OPTIONS, JobError, JobReport, JobSpec, changed
+from .spec import OPTIONS, PROGRESS, JobError, JobReport, JobSpec, changed
 
 #: The engine of the job as a program of its own (`spark-submit`), where neither a flag nor a file names another.
 PROGRAM_ENGINE: Final = "spark"

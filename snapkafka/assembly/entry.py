@@ -18,8 +18,6 @@ from snapkafka.runtime.signals import raise_on_ending_signals
 
 #: The first argument of a job that runs in a child process.
 CHILD: Final = "--child"
-#: A line of its standard error that begins so is one of progress.
-PROGRESS: Final = "progress: "
 #: A JVM removes its temporary files before it ends.
 JVM_ENDS_WITHIN_S: Final = 30.0
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from snapkafka.assembly.entry import CHILD, PROGRESS
-from snapkafka.assembly.spec import JobReport, JobResult, JobSpec, as_file, changed
+from snapkafka.assembly.entry import CHILD
+from snapkafka.assembly.spec import PROGRESS, JobReport, JobResult, JobSpec, as_file, changed
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, InternalError, StorageError, UnknownSnapshotError
 from snapkafka.kafka.ledger.reading import LATEST, epoch_in
