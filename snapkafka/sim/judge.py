@@ -86,8 +86,8 @@ class Truth:
     """
 
     view: CutView
-    steps: Sequence[Step]
-    executions: Sequence[Execution]
+    steps: dict[int, Step]
+    executions: dict[int, Execution]
     records: Sequence[LogRecord]
     replays: bool
     readers: Mapping[str, Collection[str]]
@@ -104,7 +104,7 @@ class Truth:
         self.at = {(record.tp, record.offset): record for record in self.records}
         self.sources = {(s.app, TopicPartition(s.topic, s.partition)): s for s in self.view.captured.inputs}
         self.apps = {cut.app for cut in self.view.processes.values()} | {app for app, _ in self.sources}
-        self.inside = {step.number: self.record_in(step) for step in self.steps}
+        self.inside = {step.number: self.record_in(step) for step in self.steps.values()}
 
     def reads_unknown(self, app: str, tp: TopicPartition) -> bool:
         """Return whether an app of the snapshot reads a partition of which the snapshot knows no position."""
@@ -127,7 +127,7 @@ class Truth:
             (other.agent, other.tp, other.offset) == (execution.agent, execution.tp, execution.offset)
             and other.number > execution.number
             and all(self.record_in(self.steps[n]) is not False for n in other.steps)
-            for other in self.executions
+            for other in self.executions.values()
         )
 
     def record_in(self, step: Step) -> bool | None:
@@ -223,7 +223,7 @@ class Truth:
 def causal(truth: Truth) -> list[Violation]:
     """Find what is wrong with a snapshot, by the true history."""
     runs: dict[tuple[str, str, TopicPartition, int], list[Execution]] = defaultdict(list)
-    for execution in truth.executions:
+    for execution in truth.executions.values():
         runs[execution.app, execution.agent, execution.tp, execution.offset].append(execution)
     found = [violation for same in runs.values() for violation in _whole(truth, same)]
     found += _channels(truth)
@@ -236,7 +236,7 @@ def _depends(truth: Truth) -> Iterator[Violation]:
     """Check that the snapshot contains what each of its steps depends on, also by way of apps out of its scope."""
     apps, inside = truth.apps, truth.inside
     passed_on: set[int] = set()  # steps of other apps that something in the snapshot depends on
-    for step in reversed(truth.steps):
+    for step in reversed(truth.steps.values()):
         if not (inside[step.number] or step.number in passed_on):
             continue
         for before in step.after:
@@ -326,7 +326,7 @@ def _channels(truth: Truth) -> Iterator[Violation]:
 
 def _unread(truth: Truth) -> Iterator[Violation]:
     """Check that records for an app of the snapshot went into a partition that the snapshot knows."""
-    for step in truth.steps:
+    for step in truth.steps.values():
         if truth.inside[step.number] and step.record is not None and truth.logged(step):
             tp = step.record[0]
             for app in truth.readers.get(tp.topic, ()):
@@ -337,7 +337,7 @@ def _unread(truth: Truth) -> Iterator[Violation]:
 
 def _unplaced(truth: Truth) -> Iterator[Violation]:
     """Check that the snapshot knows the position of each input whose events have effects in it."""
-    for execution in truth.executions:
+    for execution in truth.executions.values():
         unknown = truth.reads_unknown(execution.app, execution.tp)
         if unknown and any(truth.inside[n] for n in execution.steps):
             what = f"an effect of {_name(execution)} is in the snapshot, and its input is not"

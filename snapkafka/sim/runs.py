@@ -210,7 +210,7 @@ def _unlisted(world: World, view: CutView, findings: list[Finding]) -> Iterator[
     at = {(record.tp, record.offset): record for record in world.broker.records(truth=True)}
     sources = {(s.app, TopicPartition(s.topic, s.partition)): s for s in view.captured.inputs}
     by_event: dict[tuple[str, TopicPartition, int], set[int]] = defaultdict(set)
-    for execution in world.history.executions:
+    for execution in world.history.executions.values():
         source = sources.get((execution.app, execution.tp))
         if source is None or in_flight(source, execution.offset):
             continue
@@ -231,7 +231,7 @@ def _never_read(world: World, view: CutView) -> Iterator[Violation]:
     """Compare the records below positions that no agent has run with those that the snapshot lists."""
     if "skip" not in world.plan.faults:
         return
-    ran = {(it.app, it.agent, it.tp, it.offset) for it in world.history.executions}
+    ran = {(it.app, it.agent, it.tp, it.offset) for it in world.history.executions.values()}
     listed = {
         (it.app, TopicPartition(it.topic, it.partition), offset)
         for it in view.captured.never_read

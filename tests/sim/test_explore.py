@@ -7,12 +7,11 @@ from collections.abc import Hashable
 
 import pytest
 
-from snapkafka.protocol import TopicPartition
 from tests.sim.explore.choices import ExploredWorld
 from tests.sim.explore.lens import SmallWorld, choices
 from tests.sim.explore.search import explore, main, replay
 from tests.sim.explore.small import SMALL, TINY, by_name
-from tests.sim.explore.state import NamedHistory, Names
+from tests.sim.explore.state import Names
 from tests.sim.mutants.search import catch
 from tests.sim.mutants.table import CAUSAL, MUTANTS, Mutant
 
@@ -170,14 +169,3 @@ def _key(world: ExploredWorld) -> Hashable:
         world.stage.names = world.named.names = remembered
         for process in world.processes:
             process.key = None  # type: ignore[attr-defined]
-
-
-def test_the_history_for_the_judge_numbers_executions_without_gaps() -> None:
-    """In the world `late-zombie` steps kept the numbers that executions have in all worlds, and the judge failed."""
-    names = Names()
-    other, here = NamedHistory(names), NamedHistory(names)
-    for history, process in ((other, 1), (here, 2)):
-        execution = history.execution(process, "a", "a.A", TopicPartition("A", 0), 0)
-        history.step(execution, "start")
-    plain = here.plain()
-    assert [plain.executions[step.execution].process for step in plain.steps] == [2]

@@ -9,6 +9,7 @@ common commute. The checker (`sim.judge`) gets this and the snapshot, and nothin
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from snapkafka.protocol.colours import Cause
@@ -36,30 +37,34 @@ EFFECTS = frozenset({"write", "send", "buffer", "ask", "answer", "timer"})
 
 @dataclass(slots=True)
 class History:
-    """Steps and executions, in the order in which they happened."""
+    """Steps and executions by their numbers, in the order in which they happened."""
 
-    steps: list[Step] = field(default_factory=list)
-    executions: list[Execution] = field(default_factory=list)
+    steps: dict[int, Step] = field(default_factory=dict)
+    executions: dict[int, Execution] = field(default_factory=dict)
+
+    def number_of_execution(self, *place: Hashable) -> int:
+        """Return a number for one more execution of an event in a process."""
+        return len(self.executions)
+
+    def number_of_step(self, execution: Execution | None) -> int:
+        """Return a number for the next step of an execution, or outside any."""
+        return len(self.steps)
 
     def execution(self, process: int, app: str, agent: str, tp: TopicPartition, offset: int) -> Execution:
         """Record a new execution: an event starts."""
-        execution = Execution(len(self.executions), process, app, agent, tp, offset)
-        self.executions.append(execution)
+        number = self.number_of_execution(process, app, agent, tp, offset)
+        execution = self.executions[number] = Execution(number, process, app, agent, tp, offset)
         return execution
 
     def step(self, execution: Execution | None, what: str, *after: int) -> Step:
         """Record a step of an execution (None: outside any event), after the steps on which it depends."""
         before = [execution.steps[-1]] if execution is not None and execution.steps else []
-        step = Step(
-            len(self.steps),
-            execution.number if execution is not None else -1,
-            what,
-            tuple(sorted({n for n in (*before, *after) if n >= 0})),
-            effect=what.split(" ")[0] in EFFECTS,
-        )
-        self.steps.append(step)
+        number = self.number_of_step(execution)
+        depends = tuple(sorted({n for n in (*before, *after) if n >= 0}))
+        run = -1 if execution is None else execution.number
+        step = self.steps[number] = Step(number, run, what, depends, effect=what.split(" ")[0] in EFFECTS)
         if execution is not None:
-            execution.steps.append(step.number)
+            execution.steps.append(number)
         return step
 
     def read(self, execution: Execution, memory: Memory, key: str) -> Step:

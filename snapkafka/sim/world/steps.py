@@ -275,10 +275,10 @@ def _recreate_topic(world: World) -> None:
         gone = TopicPartition(f"{topic} before {world.topic_ids[topic]}", tp.partition)
         del world.broker.logs[tp]
         world.broker.committed = {at: n for at, n in world.broker.committed.items() if at[1] != tp}
-        for step in world.history.steps:
+        for step in world.history.steps.values():
             if step.record is not None and step.record[0] == tp:
                 step.record, step.failed = (gone, step.record[1]), True
-        for execution in world.history.executions:
+        for execution in world.history.executions.values():
             if execution.tp == tp:
                 execution.tp = gone
     for process in readers:
@@ -294,9 +294,9 @@ def _recreate_ledger(world: World) -> None:
     world.broker.ledger_id += 1
     world.fold = LedgerState()
     world.asked = None
-    for execution in world.history.executions:
+    for execution in world.history.executions.values():
         execution.process = GONE  # its number may be that of another process from here on
-    for step in world.history.steps:
+    for step in world.history.steps.values():
         step.instant = None  # likewise
     for process in world.processes:
         process.read = 0

@@ -208,7 +208,7 @@ class ExploredWorld(World):
         for process in self.processes:
             if only in (None, process.number):
                 own = new.processes_ever[process.number] = cast(ExploredProcess, process).copied()
-                new.named.runs |= {execution.number: execution for execution in own.executions()}
+                new.named.executions |= {execution.number: execution for execution in own.executions()}
         new.processes = [new.processes_ever[process.number] for process in self.processes]
         return new
 

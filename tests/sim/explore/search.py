@@ -193,7 +193,7 @@ def _end(
 
 def _judge(small: SmallWorld, world: ExploredWorld) -> tuple[tuple[End, ...], list[Violation]]:
     """Return the outcome of a run, and its violations."""
-    world.stage.world, world.history = world, world.named.plain()
+    world.stage.world = world
     ends: list[End] = []
     wrong: list[Violation] = []
     for epoch, snapshot in world.fold.snapshots.items():
@@ -210,7 +210,6 @@ def _judge(small: SmallWorld, world: ExploredWorld) -> tuple[tuple[End, ...], li
         else:
             code = snapshot.failure.code if snapshot.failure is not None else "open"
             ends.append((snapshot.trigger.id, code, ()))
-    world.history = world.named
     return tuple(sorted(ends)), wrong
 
 

@@ -32,7 +32,7 @@ from snapkafka.protocol import Cause, LedgerRecord, LedgerState, TopicPartition
 from snapkafka.protocol.snapshots import Reader
 from snapkafka.sim import SimStored
 from snapkafka.sim.judge import Execution, Step
-from snapkafka.sim.world.history import EFFECTS, History
+from snapkafka.sim.world.history import History
 from snapkafka.sim.world.sending import SimSending
 
 T = TypeVar("T")
@@ -235,83 +235,41 @@ class NamedHistory(History):
     """A history with names that do not depend on the order of events."""
 
     def __init__(self, names: Names) -> None:
+        super().__init__()
         self.names = names
-        self.by_number: dict[int, Step] = {}
-        self.runs: dict[int, Execution] = {}
-        self.timers = 0
-
-    # The world looks steps up by their number, and counts executions; no more than that is asked of a history.
-
-    @property
-    def steps(self) -> dict[int, Step]:  # type: ignore[override]
-        return self.by_number
-
-    @property
-    def executions(self) -> dict[int, Execution]:  # type: ignore[override]
-        return self.runs
 
     def copied(self) -> NamedHistory:
         new = NamedHistory(self.names)
-        new.by_number, new.runs, new.timers = self.by_number.copy(), self.runs.copy(), self.timers
+        new.steps, new.executions = self.steps.copy(), self.executions.copy()
         return new
 
-    def execution(self, process: int, app: str, agent: str, tp: TopicPartition, offset: int) -> Execution:
-        number = again = 0
-        while again == 0 or number in self.runs:
-            number = self.names.number(("execution", process, app, agent, tp, offset, again))
+    def number_of_execution(self, *place: Hashable) -> int:
+        again = 0
+        while (number := self.names.number(("execution", *place, again))) in self.executions:
             again += 1
-        execution = self.runs[number] = Execution(number, process, app, agent, tp, offset)
-        return execution
+        return number
 
-    def step(self, execution: Execution | None, what: str, *after: int) -> Step:
-        if execution is None:
-            self.timers += 1
-            number, before = self.names.number(("timer", self.timers)) * STEPS_MAX, []
-        else:
-            number, before = execution.number * STEPS_MAX + len(execution.steps), execution.steps[-1:]
-            execution.steps.append(number)
-        depends = tuple(sorted({n for n in (*before, *after) if n >= 0}))
-        effect = what.split(" ")[0] in EFFECTS
-        step = Step(number, -1 if execution is None else execution.number, what, depends, effect=effect)
-        self.by_number[number] = step
-        return step
+    def number_of_step(self, execution: Execution | None) -> int:
+        if execution is not None:
+            return execution.number * STEPS_MAX + len(execution.steps)
+        return self.names.number(("timer", sum(s.execution < 0 for s in self.steps.values()))) * STEPS_MAX
+
+    def own(self, number: int) -> None:
+        """Copy a step that is about to change: the other worlds keep theirs."""
+        self.steps[number] = replace(self.steps[number])
 
     def fail(self, step: int) -> None:
         self.own(step)
         super().fail(step)
 
-    def own(self, number: int) -> None:
-        """Copy a step that is about to change: the other worlds keep theirs."""
-        s = self.by_number[number]
-        self.by_number[number] = Step(s.number, s.execution, s.what, s.after, s.record, s.effect, s.failed)
-
-    def plain(self) -> History:
-        """Return the history with consecutive numbers, for the checker."""
-        number = {n: i for i, n in enumerate(sorted(self.by_number))}
-        places = {n: i for i, n in enumerate(sorted(self.runs))} | {-1: -1}
-        plain = History()
-        for n, s in sorted(self.by_number.items()):
-            after = tuple(number[before] for before in s.after)
-            plain.steps.append(
-                Step(number[n], places[s.execution], s.what, after, s.record, s.effect, s.failed)
-            )
-        for n, e in sorted(self.runs.items()):
-            steps = [number[step] for step in e.steps]
-            plain.executions.append(
-                Execution(
-                    places[n], e.process, e.app, e.agent, e.tp, e.offset, steps, e.torn_at, e.died, e.undone
-                )
-            )
-        return plain
-
     def key(self) -> Hashable:
         """Return a key that is equal for two histories of the same steps, whatever the order of unconnected ones."""
         names = self.names
-        steps = frozenset([names.once(step, _step_key) for step in self.by_number.values()])
+        steps = frozenset([names.once(step, _step_key) for step in self.steps.values()])
         runs = frozenset(
             [
                 (e.number, len(e.steps), tuple(sorted(e.torn_at.items())), e.died, e.undone)
-                for e in self.runs.values()
+                for e in self.executions.values()
             ]
         )
         return steps, runs
