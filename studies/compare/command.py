@@ -62,7 +62,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     asked = Asked()
-    parser = _Parser(prog="python -m snapkafka.sim compare", description=WHAT)
+    parser = _Parser(prog="python -m studies.compare", description=WHAT)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where pictures and JSON go")
     parser.add_argument("--nodes", type=int, default=asked.nodes, help="processes of the mesh (%(default)s)")
     parser.add_argument(

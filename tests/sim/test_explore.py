@@ -2,53 +2,45 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Hashable
+import shlex
+from collections.abc import Hashable, Iterable
+from typing import Any
 
 import pytest
 
+from tests.sim.__main__ import main
 from tests.sim.explore.choices import ExploredWorld
-from tests.sim.explore.lens import SmallWorld, choices
-from tests.sim.explore.search import explore, main, replay
-from tests.sim.explore.small import SMALL, TINY, by_name
+from tests.sim.explore.search import explore, replay
+from tests.sim.explore.small import SMALL, TINY, WORLDS
 from tests.sim.explore.state import Names
 from tests.sim.mutants.search import catch
 from tests.sim.mutants.table import CAUSAL, MUTANTS, Mutant
 
 #: These take longest; `make prove` explores them.
-LONG = (
+LONG = {
     *("moves", "born", "small", "partitions-move", "tiny-channel"),
     *("cut", "left", "red-input", "global"),
-)
+}
 
 
-@pytest.mark.parametrize(
-    "small",
-    [
-        pytest.param(small, id=small.name, marks=[pytest.mark.nightly] if small.name in LONG else [])
-        for small in SMALL
-    ],
-)
-def test_no_interleaving_breaks_a_snapshot(small: SmallWorld) -> None:
+def each(names: Iterable[str]) -> list[Any]:
+    return [pytest.param(name, marks=[pytest.mark.nightly] if name in LONG else []) for name in names]
+
+
+@pytest.mark.parametrize("name", each(SMALL))
+def test_no_interleaving_breaks_a_snapshot(name: str) -> None:
     """All of them; and no fewer states than when the world was made, or something is not tried any more."""
-    found = explore(small)
-    print(
-        f"{small.name}: {found.states} distinct states, {found.transitions} transitions, {dict(found.endings())}"
-    )
+    found = explore(WORLDS[name])
+    print(f"{found.states} distinct states, {found.transitions} transitions, {dict(found.endings())}")
     assert not found.violations, str(found.violations[0])
     assert found.whole
-    assert found.states >= small.states > 0
+    assert found.states >= WORLDS[name].states > 0
 
 
-@pytest.mark.parametrize(
-    "small",
-    [
-        pytest.param(small, id=small.name, marks=[pytest.mark.nightly] if small.name in LONG else [])
-        for small in TINY
-    ],
-)
-def test_hashing_and_leaving_orders_out_lose_no_outcome(small: SmallWorld) -> None:
+@pytest.mark.parametrize("name", each(TINY))
+def test_hashing_and_leaving_orders_out_lose_no_outcome(name: str) -> None:
     """The same outcomes, with all that the snapshots hold, whether or not states are recognised and orders left out."""
+    small = WORLDS[name]
     every_run = explore(small, hashing=False, reduced=False)
     assert every_run.whole and not every_run.violations
     for hashing, reduced in ((True, True), (True, False), (False, True)):
@@ -60,8 +52,7 @@ def test_hashing_and_leaving_orders_out_lose_no_outcome(small: SmallWorld) -> No
 
 @pytest.mark.parametrize("name", ["torn", "reply", "closing", "transactions"])
 def test_leaving_orders_out_loses_no_outcome(name: str) -> None:
-    small = _world(name)
-    assert explore(small).outcomes.keys() == explore(small, reduced=False).outcomes.keys()
+    assert explore(WORLDS[name]).outcomes.keys() == explore(WORLDS[name], reduced=False).outcomes.keys()
 
 
 @pytest.mark.parametrize(
@@ -73,15 +64,12 @@ def test_leaving_orders_out_loses_no_outcome(name: str) -> None:
     ],
 )
 def test_what_becomes_of_a_transaction_is_explored(name: str, endings: set[str]) -> None:
-    assert explore(_world(name)).endings().keys() == endings
+    assert explore(WORLDS[name]).endings().keys() == endings
 
 
 def test_in_a_world_that_changes_in_the_middle_of_an_event_no_step_is_taken_for_granted() -> None:
     """A rebalance while an event runs: who reads it next may have what it wrote in its table, or not."""
-    replayed = [
-        ends for ends in explore(_world("tiny-move")).outcomes if ends[0][1] == "VERIFIED_WITH_REPLAYS"
-    ]
-    assert replayed
+    assert any(ends[0][1] == "VERIFIED_WITH_REPLAYS" for ends in explore(WORLDS["tiny-move"]).outcomes)
 
 
 @pytest.mark.parametrize(
@@ -89,9 +77,8 @@ def test_in_a_world_that_changes_in_the_middle_of_an_event_no_step_is_taken_for_
 )
 def test_a_mutant_is_caught(mutant: Mutant) -> None:
     """By the causal checker; and the same run of the protocol as it is breaks nothing."""
-    caught = catch(mutant)
-    assert caught is not None, f"{mutant.name}: {mutant.what}"
-    small, reported = caught
+    small, reported = WORLDS[mutant.small], catch(mutant)
+    assert reported is not None, mutant.what
     with mutant.patch():
         _, wrong = replay(small, reported)
     assert {violation.rule for violation in wrong} & CAUSAL
@@ -101,10 +88,10 @@ def test_a_mutant_is_caught(mutant: Mutant) -> None:
 
 def test_a_world_is_left_as_it_is_by_what_comes_after_it() -> None:
     """Whatever is shared between worlds, no step in one of them is seen in another."""
-    small = _world("small")
+    small = WORLDS["small"]
     world = small.root()
     for _ in range(60):
-        options = choices(world, small)
+        options = small.choices(world)
         if not options:
             break
         before = _key(world)
@@ -116,45 +103,40 @@ def test_a_world_is_left_as_it_is_by_what_comes_after_it() -> None:
 def test_a_violation_comes_with_the_choices_that_lead_there(capsys: pytest.CaptureFixture[str]) -> None:
     mutant = next(m for m in MUTANTS if m.name == "R6 torn")
     with mutant.patch():
-        assert main(["--world", "torn", "--json"]) == 1
-        data = json.loads(capsys.readouterr().out)
-        reported = data["violations"][0]
-        assert data["states"] == data["worlds"]["torn"]["states"] > 0
-        assert main(["--world", "torn", "--replay", "; ".join(reported["choices"])]) == 1
-    assert f"VIOLATION {reported['rule']}: {reported['what']}" in capsys.readouterr().out
-    assert main(["--world", "torn", "--replay", "; ".join(reported["choices"])]) == 0, "it is the mutant's"
+        assert main(["explore", "--world", "torn"]) == 1
+        said = capsys.readouterr().out
+        violation, again = said.partition("VIOLATION ")[2].splitlines()[:2]
+        arguments = shlex.split(again)[3:]
+        assert main(arguments) == 1
+    assert f"VIOLATION {violation.partition(':')[0]}:" in capsys.readouterr().out
+    assert main(arguments) == 0, "it is the mutant's"
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--world", "torn"]) == 0
+    assert main(["explore", "--world", "torn"]) == 0
     said = capsys.readouterr().out
-    assert (
-        "distinct states" in said and "transitions" in said and "outcomes" in said and "no violations" in said
-    )
+    assert all(word in said for word in ("distinct states", "transitions", "outcomes", "no violations"))
 
 
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        (["--world", "nowhere"], "there is no world 'nowhere'"),
-        (["--replay", "trigger"], "--replay needs --world"),
-        (["--world", "torn", "--replay", "p7 fetch"], "the choice is one of"),
-        (["--wrld"], "unrecognized arguments"),
+        ("explore --world nowhere", "invalid choice: 'nowhere'"),
+        ("explore --replay trigger", "--replay needs --world"),
+        ("explore --world torn --replay trigger", "the choice is one of"),
+        ("explore --wrld", "unrecognized arguments"),
+        ("campaign --seeds x", "invalid int"),
+        ("mutate --seeds x", "invalid int"),
+        ("what", "invalid choice: 'what'"),
     ],
 )
 def test_a_bad_argument_is_one_line_and_status_2(
-    arguments: list[str], what: str, capsys: pytest.CaptureFixture[str]
+    arguments: str, what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as status:
-        main(arguments)
+        main(arguments.split())
     assert status.value.code == 2
     assert what in capsys.readouterr().err
-
-
-def _world(name: str) -> SmallWorld:
-    small = by_name(name)
-    assert small is not None
-    return small
 
 
 def _key(world: ExploredWorld) -> Hashable:

@@ -14,42 +14,35 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from snapkafka.protocol import TopicPartition
-from snapkafka.sim import AgentPlan, App, Op, SimStored, WorldPlan
+from snapkafka.sim import SimStored, WorldPlan
 
 from .choices import Choice, ExploredWorld, Stage, settled
 
-A, B, A1 = TopicPartition("A", 0), TopicPartition("B", 0), TopicPartition("A", 1)
 #: In what order things happen that nothing delays.
 PROMPT: Final = ("stamp", "append", "ack", "post", "ledger", "reply", "global", "commit")
 EVERYTHING: Final = frozenset(PROMPT)
-#: News of a snapshot come late.
-NEWS: Final = frozenset({"ledger Trigger"})
+#: Faults by which somebody leaves, or an input moves.
+MOVES: Final = frozenset({"abort", "crash", "expel", "fence", "rebalance", "restart", "stop", "expire"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SmallWorld:
     """A world to explore.
 
-    `slow`: kinds of steps that may happen at any time after they became possible ("ledger", or more finely "ledger
-    Trigger", or that of one app, "a ledger Trigger"); the others happen at once (so the world is smaller than one in
-    which everything is slow: that is its lens). `faults`: the possible faults, and how often. `inputs`: external
-    records, present from the start. `asks`: the process that triggers snapshots (-1: any). `states`: the number of
-    distinct states when this was written.
+    `inputs`: external records, present from the start. `faults`: the possible faults, and how often. `slow`: kinds of
+    steps that may happen at any time after they became possible ("ledger", or more finely "ledger Trigger", or that of
+    one app, "a ledger Trigger"); the others happen at once (so the world is smaller than one in which everything is
+    slow: that is its lens). `asks`: the process that triggers snapshots (-1: any). `states`: the number of distinct
+    states when this was written.
     """
 
-    name: str
-    what: str
     plan: WorldPlan
-    inputs: tuple[TopicPartition, ...]
+    inputs: tuple[TopicPartition, ...] = ()
     faults: dict[str, int] = field(default_factory=dict)
     slow: frozenset[str] = frozenset()
     asks: int = -1
     states: int = 0
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        """The kinds of faults."""
-        return frozenset(name.split(" ")[0] for name in self.faults)
+    name: str = ""
 
     def root(self) -> ExploredWorld:
         """Return the initial world: every process has joined, nothing has happened."""
@@ -60,71 +53,29 @@ class SmallWorld:
         world.triggers, world.faults = self.plan.snapshots, dict(self.faults)
         return world
 
+    def choices(self, world: ExploredWorld, *, reduced: bool = True) -> list[Choice]:
+        """Return the possible next steps that have to be tried; empty if the run is over."""
+        moving = not MOVES.isdisjoint(name.split(" ")[0] for name in self.faults)
+        # Without moves nobody asks what was committed.
+        moves = [choice for choice in world.possible() if choice.kind != "commit" or moving]
+        prompt = [c for c in moves if c.kind in PROMPT and not self._is_slow(world, c)]
+        if prompt:
+            return [min(prompt, key=lambda choice: PROMPT.index(choice.kind))]
+        if reduced:
+            for choice in moves:
+                if choice.kind == "fetch" and not _is_red(world, choice):
+                    return [choice]
+        if world.triggers and world.may_trigger():
+            joined = [p.number for p in world.processes if p.joined and self.asks in (-1, p.number)]
+            authors = [-1] if "ledger" in world.plan.hear else joined
+            moves += [Choice("trigger", author) for author in authors]
+        return [*moves, *world.faulty()] if moves else []
 
-def app(
-    name: str, topic: str, *programs: tuple[Op, ...], workers: int = 1, at_once: int = 1, partitions: int = 1
-) -> App:
-    """Create an app with one agent, which runs the programs in turn."""
-    agents = (AgentPlan(f"{name}.{topic}", topic, at_once, programs),) if programs else ()
-    return App(name, agents, partitions, workers)
-
-
-def plan(
-    *apps: App,
-    snapshots: int = 1,
-    markers: str = "AB",
-    hear: str = "",
-    hops: int = 1,
-    table: bool = False,
-    exactly_once: bool = False,
-) -> WorldPlan:
-    heard = frozenset(hear.split()) if hear else frozenset({"ledger", "markers", "headers"})
-    return WorldPlan(
-        apps=apps,
-        externals=("A", "B"),
-        marker_topics=tuple(markers),
-        hear=heard,
-        snapshots=snapshots,
-        hops=hops,
-        global_table=table,
-        exactly_once=exactly_once,
-    )
-
-
-SEND: Final[tuple[Op, ...]] = (("send", "B"),)
-WRITE: Final[tuple[Op, ...]] = (("write", "x"),)
-BOTH: Final = (*WRITE, *SEND)
-LOOP: Final[tuple[Op, ...]] = (("send", "A"),)
-
-
-#: Faults by which somebody leaves, or an input moves.
-MOVES: Final = frozenset({"abort", "crash", "expel", "fence", "rebalance", "restart", "stop", "expire"})
-
-
-def choices(world: ExploredWorld, small: SmallWorld, *, reduced: bool = True) -> list[Choice]:
-    """Return the possible next steps that have to be tried; empty if the run is over."""
-    moving = bool(MOVES & small.kinds)
-    # Without moves nobody asks what was committed.
-    moves = [choice for choice in world.possible() if choice.kind != "commit" or moving]
-    prompt = [c for c in moves if c.kind in PROMPT and not _slow(world, small, c)]
-    if prompt:
-        return [min(prompt, key=lambda choice: PROMPT.index(choice.kind))]
-    if reduced:
-        for choice in moves:
-            if choice.kind == "fetch" and not _is_red(world, choice):
-                return [choice]
-    if world.triggers and world.may_trigger():
-        joined = [p.number for p in world.processes if p.joined and small.asks in (-1, p.number)]
-        authors = [-1] if "ledger" in world.plan.hear else joined
-        moves += [Choice("trigger", author) for author in authors]
-    return [*moves, *world.faulty()] if moves else []
-
-
-def _slow(world: ExploredWorld, small: SmallWorld, choice: Choice) -> bool:
-    """Return whether a choice may be late: by its kind, by its object, or by that and its app."""
-    what = world.finely(choice)
-    app = world.processes_ever[choice.process].app.name if choice.process >= 0 else ""
-    return not small.slow.isdisjoint((choice.kind, what, f"{app} {what}"))
+    def _is_slow(self, world: ExploredWorld, choice: Choice) -> bool:
+        """Return whether a choice may be late: by its kind, by its object, or by that and its app."""
+        what = world.finely(choice)
+        app = world.processes_ever[choice.process].app.name if choice.process >= 0 else ""
+        return not self.slow.isdisjoint((choice.kind, what, f"{app} {what}"))
 
 
 def _is_red(world: ExploredWorld, choice: Choice) -> bool:

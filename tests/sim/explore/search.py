@@ -1,8 +1,8 @@
-"""`python -m tests.sim explore`: every interleaving of small worlds.
+"""Every interleaving of small worlds.
 
 The random simulator meets likely histories; this one meets all of them, in worlds small enough for that. It drives the
 same `World` and `Process`, hence the same `WorkerProtocol` and `LedgerState`, and every end is judged by the same
-causal checker and verdict. It works depth first: where several things could happen, each is tried (`moves`),
+causal checker and verdict. It works depth first: where several things could happen, each is tried (`lens`),
 on a copy of the world (`choices`); a state that was met before is not entered again (`state`).
 
 An *outcome* describes the snapshots of one run: failed, with a code; or captured, with verdict, positions, ends of
@@ -11,14 +11,10 @@ channels and of changelogs. A run without faults has to capture every snapshot.
 
 from __future__ import annotations
 
-import argparse
 import gc
-import json
 import random
-import sys
-import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,11 +23,11 @@ from snapkafka.sim import runs
 from snapkafka.sim.judge import Violation
 
 from .choices import Choice, ExploredWorld
-from .lens import SmallWorld, choices
-from .small import LARGE, SMALL, by_name
+from .lens import SmallWorld
 
 #: Of one snapshot: its id, how it ended, and what it holds.
 End = tuple[str, str, tuple[Any, ...]]
+Order = Callable[[ExploredWorld, list[Choice]], Iterator[Choice]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +35,19 @@ class Broken:
     """A violation, with its world and the choices that lead there."""
 
     world: str
-    violation: Violation
+    rule: str
+    what: str
     choices: tuple[str, ...]
 
-    def as_json(self) -> dict[str, Any]:
-        what = self.violation
-        return {"world": self.world, "rule": what.rule, "what": what.what, "choices": list(self.choices)}
-
     def __str__(self) -> str:
-        what = self.violation
         again = f"python -m tests.sim explore --world {self.world} --replay '{'; '.join(self.choices)}'"
-        return f"VIOLATION {what.rule}: {what.what}\n    {again}"
+        return f"VIOLATION {self.rule}: {self.what}\n    {again}"
 
 
 @dataclass(slots=True)
 class Found:
     """The result of exploring one world."""
 
-    world: str
     states: int = 1
     transitions: int = 0
     ends: int = 0
@@ -71,40 +62,27 @@ class Found:
             short[", ".join(f"{name} {how}" for name, how, _ in outcome)] += times
         return short
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "states": self.states,
-            "transitions": self.transitions,
-            "outcomes": len(self.outcomes),
-            "endings": dict(sorted(self.endings().items())),
-            "violations": [broken.as_json() for broken in self.violations],
-        }
 
-
-class Order:
-    """The order in which choices are tried. All are tried in the end; but a violation may show sooner in another
-    order.
+def _order(seed: int) -> Order:
+    """Return an order of choices. All are tried in the end; but a violation may show sooner in another order.
 
     Args:
-        seed: None: as they come. Even: at random. Odd: each kind of step of each process has a random urgency for the
-            whole run, so that some step is late throughout.
+        seed: even: at random. Odd: each kind of step of each process has a random urgency for the whole run, so that
+            some step is late throughout.
     """
+    rng = random.Random(seed)
+    urgency: dict[tuple[int, str], float] = {}
 
-    def __init__(self, seed: int | None) -> None:
-        self.seed, self.rng = seed, random.Random(seed)
-        self.urgency: dict[tuple[int, str], float] = {}
-
-    def __call__(self, world: ExploredWorld, options: list[Choice]) -> Iterator[Choice]:
-        if self.seed is not None and len(options) > 1:
-            if self.seed % 2:
-                options.sort(
-                    key=lambda c: self.urgency.setdefault((c.process, world.finely(c)), self.rng.random())
-                )
-            if self.seed % 2 == 0:
-                self.rng.shuffle(options)
-            elif self.rng.random() < 0.15:
-                options.insert(0, options.pop(self.rng.randrange(len(options))))
+    def order(world: ExploredWorld, options: list[Choice]) -> Iterator[Choice]:
+        if len(options) > 1 and seed % 2:
+            options.sort(key=lambda c: urgency.setdefault((c.process, world.finely(c)), rng.random()))
+            if rng.random() < 0.15:
+                options.insert(0, options.pop(rng.randrange(len(options))))
+        elif len(options) > 1:
+            rng.shuffle(options)
         return iter(options)
+
+    return order
 
 
 def explore(
@@ -121,36 +99,21 @@ def explore(
     Args:
         small: the world.
         hashing: do not enter a state again.
-        reduced: leave out orders that make no difference (`moves`).
+        reduced: leave out orders that make no difference (`SmallWorld.choices`).
         states_max: give up after so many.
-        seed: of the order in which choices are tried.
+        seed: of the order in which choices are tried; None: as they come.
         first: stop at the first violation.
     """
+    order: Order = (lambda _, options: iter(options)) if seed is None else _order(seed)
     collecting = gc.isenabled()
     gc.disable()  # nothing here is circular, and the collector would scan what is kept again and again
-    try:
-        return _explore(small, hashing, reduced, states_max, Order(seed), first)
-    finally:
-        if collecting:
-            gc.enable()
-
-
-def _explore(
-    small: SmallWorld, hashing: bool, reduced: bool, states_max: int, order: Order, first: bool
-) -> Found:
-    found, seen = Found(small.name), set()
-    root = small.root()
-    seen.add(root.key())
-    path: list[Choice] = []
-    stack = [order(root, choices(root, small, reduced=reduced))]
-    worlds = [root]
-    while stack:
+    found, root, path = Found(), small.root(), list[Choice]()
+    seen, worlds, stack = {root.key()}, [root], [order(root, small.choices(root, reduced=reduced))]
+    while stack and found.states < states_max and not (first and found.violations):
         choice = next(stack[-1], None)
         if choice is None:
-            stack.pop()
-            worlds.pop()
-            if path:
-                path.pop()
+            stack.pop(), worlds.pop()
+            del path[-1:]
             continue
         world = worlds[-1].after(choice)
         found.transitions += 1
@@ -161,34 +124,22 @@ def _explore(
             seen.add(key)
         found.states += 1
         path.append(choice)
-        options = choices(world, small, reduced=reduced)
+        options = small.choices(world, reduced=reduced)
         if options:
             stack.append(order(world, options))
             worlds.append(world)
-        else:
-            _end(found, small, root, world, path, reduced=reduced)
-            path.pop()
-        if found.states >= states_max or (first and found.violations):
-            found.whole = False
-            break
+            continue
+        found.ends += 1
+        outcome, wrong = _judge(small, world)
+        found.outcomes[outcome] += 1
+        if wrong:
+            chosen = labels(small, root, path, reduced=reduced)
+            found.violations += [Broken(small.name, it.rule, it.what, chosen) for it in wrong]
+        path.pop()
+    found.whole = not stack
+    if collecting:
+        gc.enable()
     return found
-
-
-def _end(
-    found: Found,
-    small: SmallWorld,
-    root: ExploredWorld,
-    world: ExploredWorld,
-    path: list[Choice],
-    *,
-    reduced: bool,
-) -> None:
-    found.ends += 1
-    outcome, wrong = _judge(small, world)
-    found.outcomes[outcome] += 1
-    if wrong:
-        chosen = labels(small, root, path, reduced=reduced)
-        found.violations.extend(Broken(small.name, violation, chosen) for violation in wrong)
 
 
 def _judge(small: SmallWorld, world: ExploredWorld) -> tuple[tuple[End, ...], list[Violation]]:
@@ -247,13 +198,12 @@ def _named(options: Sequence[Choice]) -> dict[str, Choice]:
 
 
 def labels(
-    small: SmallWorld, root: ExploredWorld, path: Sequence[Choice], *, reduced: bool = True
+    small: SmallWorld, world: ExploredWorld, path: Sequence[Choice], *, reduced: bool = True
 ) -> tuple[str, ...]:
     """Return the names of a run's choices; single options are left out."""
     chosen = []
-    world = root
     for choice in path:
-        options = _named(choices(world, small, reduced=reduced))
+        options = _named(small.choices(world, reduced=reduced))
         if len(options) > 1:
             chosen.append(next(name for name, option in options.items() if option == choice))
         world = world.after(choice)
@@ -267,87 +217,13 @@ def replay(small: SmallWorld, chosen: Sequence[str]) -> tuple[list[str], list[Vi
         ValueError: there is no such choice.
     """
     world, lines, left = small.root(), list[str](), list(chosen)
-    while options := _named(choices(world, small)):
+    while options := _named(small.choices(world)):
         name = next(iter(options)) if len(options) == 1 else (left.pop(0) if left else "")
         if name not in options:
             raise ValueError(f"after {len(lines)} steps the choice is one of {list(options)}, not {name!r}")
         before = len(world.broker.ledger)
         world = world.after(options[name])
-        lines.append(name)
-        for offset in range(before, len(world.broker.ledger)):
-            lines.append(f"    ledger {offset}: {world.broker.ledger[offset]}")
+        written = enumerate(world.broker.ledger[before:], before)
+        lines += [name, *(f"    ledger {offset}: {record}" for offset, record in written)]
     outcome, wrong = _judge(small, world)
-    lines += [f"snapshot {snapshot}: {how} {held}" for snapshot, how, held in outcome]
-    return lines, wrong
-
-
-# -- the command -------------------------------------------------------------------------------------------------------
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run `explore`; return the exit status: 0, 1 if something does not hold, 2 for a bad argument."""
-    parser = argparse.ArgumentParser(
-        "python -m tests.sim explore", description="All interleavings of small worlds."
-    )
-    names = ", ".join(small.name for small in (*SMALL, *LARGE))
-    parser.add_argument("--world", metavar="NAME", help=f"one world only: {names}")
-    parser.add_argument("--large", action="store_true", help="the large worlds too (minutes)")
-    parser.add_argument("--json", action="store_true", help="the result as data")
-    parser.add_argument(
-        "--replay", metavar="CHOICES", help="one run of the world: its choices, separated by ';'"
-    )
-    options = parser.parse_args(arguments)
-    small = by_name(options.world) if options.world is not None else None
-    if options.world is not None and small is None:
-        parser.error(f"there is no world {options.world!r}, but: {names}")
-    if options.replay is not None:
-        if small is None:
-            parser.error("--replay needs --world")
-        return _replay(parser, small, options.replay)
-    worlds = (small,) if small is not None else (*SMALL, *LARGE) if options.large else SMALL
-    found = []
-    for world in worlds:
-        started = time.process_time()
-        found.append(explore(world))
-        if found[-1].states < world.states:
-            what = (
-                f"{found[-1].states} states, and there were {world.states}: something is not tried any more"
-            )
-            found[-1].violations.append(Broken(world.name, Violation("states", what), ()))
-        if not options.json:
-            _print_found(world, found[-1], time.process_time() - started)
-    violations = [broken for one in found for broken in one.violations]
-    states = sum(one.states for one in found)
-    if options.json:
-        data = {
-            "states": states,
-            "violations": [broken.as_json() for broken in violations],
-            "worlds": {one.world: one.as_json() for one in found},
-        }
-        print(json.dumps(data, indent=1))
-    else:
-        print(f"{states} distinct states in {len(found)} worlds, {len(violations) or 'no'} violations")
-    return 1 if violations else 0
-
-
-def _print_found(small: SmallWorld, found: Found, seconds: float) -> None:
-    print(
-        f"{small.name}: {small.what}\n    {found.states} distinct states, {found.transitions} transitions, "
-        f"{found.ends} ends, {len(found.outcomes)} outcomes ({seconds:.1f} s)"
-    )
-    for ending, times in sorted(found.endings().items()):
-        print(f"    {times:6} {ending}")
-    for broken in found.violations[:5]:
-        print(f"    {broken}")
-    sys.stdout.flush()
-
-
-def _replay(parser: argparse.ArgumentParser, small: SmallWorld, chosen: str) -> int:
-    try:
-        lines, wrong = replay(small, [name.strip() for name in chosen.split(";") if name.strip()])
-    except ValueError as error:
-        parser.error(str(error))
-    print("\n".join(lines))
-    for violation in wrong:
-        print(f"VIOLATION {violation.rule}: {violation.what}")
-    return 1 if wrong else 0
+    return [*lines, *(f"snapshot {snapshot}: {how} {held}" for snapshot, how, held in outcome)], wrong

@@ -3,361 +3,229 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from snapkafka.sim import App
+from snapkafka.protocol import TopicPartition
+from snapkafka.sim import AgentPlan, App, Op, WorldPlan
+from snapkafka.sim.world.world_plan import HEARD
 
-from .lens import A1, BOTH, EVERYTHING, LOOP, NEWS, SEND, WRITE, A, B, SmallWorld, app, plan
+from .lens import EVERYTHING, SmallWorld
 
-SMALL: Final = (
-    SmallWorld(
-        name="cut",
-        what="R2, R3, R5, R8: red records, markers and the ledger race to a receiver",
-        plan=plan(app("a", "A", SEND), app("b", "B", WRITE)),
-        inputs=(A, A),
-        slow=NEWS | {"append"},
-        states=38_977,
+A, B, A1 = TopicPartition("A", 0), TopicPartition("B", 0), TopicPartition("A", 1)
+#: News of a snapshot come late; or only to one app.
+NEWS: Final = frozenset({"ledger Trigger"})
+NEWS_TO_B: Final = frozenset({"b ledger Trigger"})
+HEADERS: Final = frozenset({"headers"})
+Program = tuple[Op, ...]
+SEND: Final[Program] = (("send", "B"),)
+LOOP: Final[Program] = (("send", "A"),)
+WRITE: Final[Program] = (("write", "x"),)
+WRITES: Final[Program] = (("write", "x"), ("write", "y"))
+PAUSE: Final[Program] = (("pause",),)
+
+
+def app(
+    name: str, topic: str, *programs: Program, workers: int = 1, at_once: int = 1, partitions: int = 1
+) -> App:
+    """Create an app with one agent, which runs the programs in turn."""
+    return App(name, (AgentPlan(f"{name}.{topic}", topic, at_once, programs),), partitions, workers)
+
+
+def plan(
+    *apps: App,
+    snapshots: int = 1,
+    markers: str = "AB",
+    hear: frozenset[str] = HEARD,
+    table: bool = False,
+    exactly_once: bool = False,
+) -> WorldPlan:
+    return WorldPlan(
+        apps=apps,
+        externals=("A", "B"),
+        marker_topics=tuple(markers),
+        hear=hear,
+        snapshots=snapshots,
+        hops=1,
+        global_table=table,
+        exactly_once=exactly_once,
+    )
+
+
+def transactions(*programs: Program, workers: int = 1) -> WorldPlan:
+    return plan(app("a", "A", *programs, workers=workers), markers="", exactly_once=True)
+
+
+PAIR: Final = plan(app("a", "A", SEND), app("b", "B", WRITE))
+TWO: Final = plan(app("a", "A", WRITE, workers=2))
+LOOPS: Final = plan(app("a", "A", LOOP, workers=2))
+TWO_PARTITIONS: Final = plan(app("a", "A", WRITE, workers=2, partitions=2))
+ZOMBIE: Final = plan(app("a", "A", WRITE, (("read", "x"), ("send", "B"))), app("b", "B", PAUSE), snapshots=2)
+CROSSING: Final = ((("read", "x"), ("write", "y")), (("read", "y"), ("write", "x")))
+HOLDING: Final = ((("hold", "x"), ("look", "x")), (("hold", "x"), ("change", "x"), ("write", "x")))
+ITERATING: Final[tuple[Program, ...]] = (WRITE, (("iterate",), ("next",)), WRITE)
+
+SMALL: Final = {
+    # R2, R3, R5, R8: red records, markers and the ledger race to a receiver.
+    "cut": SmallWorld(PAIR, (A, A), slow=NEWS | {"append"}, states=38_977),
+    # R3: an agent is handed a record after the next one, before or after the cut, or the capture.
+    "disorder": SmallWorld(
+        plan(app("a", "A", WRITE, at_once=2)), (A, A), {"disorder": 1}, slow=NEWS | {"post"}, states=864
     ),
-    SmallWorld(
-        name="disorder",
-        what="R3: an agent is handed a record after the next one, before or after the cut, or the capture",
-        plan=plan(app("a", "A", WRITE, at_once=2)),
-        inputs=(A, A),
-        faults={"disorder": 1},
-        slow=NEWS | {"post"},
-        states=864,
+    # R4, R5, R7: everything is slow in one process.
+    "closing": SmallWorld(plan(app("a", "A", WRITES)), (A,), slow=EVERYTHING, states=208),
+    # R6: two events of one agent on one table, over a cut.
+    "torn": SmallWorld(
+        plan(app("a", "A", *CROSSING, at_once=2), markers=""), (A, A), slow=NEWS, states=1_168
     ),
-    SmallWorld(
-        name="closing",
-        what="R4, R5, R7: everything is slow in one process",
-        plan=plan(app("a", "A", (("write", "x"), ("write", "y")))),
-        inputs=(A,),
-        slow=EVERYTHING,
-        states=208,
+    # R6: one event looks twice at what another one changes in place and sets later, over a cut.
+    "held": SmallWorld(plan(app("a", "A", *HOLDING, at_once=2), markers=""), (A, A), slow=NEWS, states=1_228),
+    # R6: one event goes over a table that another one writes, over a cut.
+    "iterated": SmallWorld(
+        plan(app("a", "A", *ITERATING, at_once=2), markers=""), (A, A, A), slow=NEWS, states=1_518
     ),
-    SmallWorld(
-        name="torn",
-        what="R6: two events of one agent on one table, over a cut",
-        plan=plan(
-            app("a", "A", (("read", "x"), ("write", "y")), (("read", "y"), ("write", "x")), at_once=2),
-            markers="",
-        ),
-        inputs=(A, A),
-        slow=NEWS,
-        states=1_168,
+    # R8, R10: a sender that left before the trigger, and inputs of an app that does not run.
+    "left": SmallWorld(PAIR, (A,), {"stop a": 1}, slow=NEWS, states=2_715),
+    # R10, R11: a process stops, and another one of its app joins, before or after the trigger.
+    "late": SmallWorld(PAIR, (A,), {"stop b": 1, "restart": 1}, slow=NEWS_TO_B, states=7_978),
+    # R9, R10: an input moves to another worker while reports are late.
+    "moves": SmallWorld(TWO, (A,), {"rebalance": 1}, slow=NEWS | {"post Report"}, states=6_536),
+    # R9, R11: an input that was read in red moves to a worker that hears by headers only.
+    "red-input": SmallWorld(replace(LOOPS, hear=HEADERS), (A, A), {"rebalance": 1}, asks=0, states=17_418),
+    # R9: the group of a worker gives its input to another one, and it runs on with it.
+    "expelled": SmallWorld(TWO_PARTITIONS, (A1,), {"expel": 1}, states=2_721),
+    # R9: a worker stops, and no other one of its app has its input yet.
+    "unassigned": SmallWorld(
+        plan(app("a", "A", SEND, workers=2), app("b", "B", WRITE)), (A,), {"stop a": 1}, states=7_054
     ),
-    SmallWorld(
-        name="held",
-        what="R6: one event looks twice at what another one changes in place and sets later, over a cut",
-        plan=plan(
-            app(
-                "a",
-                "A",
-                (("hold", "x"), ("look", "x")),
-                (("hold", "x"), ("change", "x"), ("write", "x")),
-                at_once=2,
-            ),
-            markers="",
-        ),
-        inputs=(A, A),
-        slow=NEWS,
-        states=1_228,
-    ),
-    SmallWorld(
-        name="iterated",
-        what="R6: one event goes over a table that another one writes, over a cut",
-        plan=plan(
-            app("a", "A", (("write", "x"),), (("iterate",), ("next",)), (("write", "x"),), at_once=2),
-            markers="",
-        ),
-        inputs=(A, A, A),
-        slow=NEWS,
-        states=1_518,
-    ),
-    SmallWorld(
-        name="left",
-        what="R8, R10: a sender that left before the trigger, and inputs of an app that does not run",
-        plan=plan(app("a", "A", SEND), app("b", "B", WRITE)),
-        inputs=(A,),
-        faults={"stop a": 1},
-        slow=NEWS,
-        states=2_715,
-    ),
-    SmallWorld(
-        name="late",
-        what="R10, R11: a process stops, and another one of its app joins, before or after the trigger",
-        plan=plan(app("a", "A", SEND), app("b", "B", WRITE)),
-        inputs=(A,),
-        faults={"stop b": 1, "restart": 1},
-        slow=frozenset({"b ledger Trigger"}),
-        states=7_978,
-    ),
-    SmallWorld(
-        name="moves",
-        what="R9, R10: an input moves to another worker while reports are late",
-        plan=plan(app("a", "A", WRITE, workers=2)),
-        inputs=(A,),
-        faults={"rebalance": 1},
-        slow=NEWS | {"post Report"},
-        states=6_536,
-    ),
-    SmallWorld(
-        name="red-input",
-        what="R9, R11: an input that was read in red moves to a worker that hears by headers only",
-        plan=plan(app("a", "A", LOOP, workers=2), hear="headers"),
-        inputs=(A, A),
-        asks=0,
-        faults={"rebalance": 1},
-        states=17_418,
-    ),
-    SmallWorld(
-        name="expelled",
-        what="R9: the group of a worker gives its input to another one, and it runs on with it",
-        plan=plan(app("a", "A", WRITE, workers=2, partitions=2)),
-        inputs=(A1,),
-        faults={"expel": 1},
-        states=2_721,
-    ),
-    SmallWorld(
-        name="unassigned",
-        what="R9: a worker stops, and no other one of its app has its input yet",
-        plan=plan(app("a", "A", SEND, workers=2), app("b", "B", WRITE)),
-        inputs=(A,),
-        faults={"stop a": 1},
-        states=7_054,
-    ),
-    SmallWorld(
-        name="born",
-        what="R11: a process that sends by a timer stops, and another one joins, before or after the trigger",
-        plan=plan(App("a", (), 1, 1, timer="B"), app("b", "B", WRITE), markers=""),
-        inputs=(),
+    # R11: a process that sends by a timer stops, and another one joins, before or after the trigger.
+    "born": SmallWorld(
+        plan(App("a", (), 1, 1, timer="B"), app("b", "B", WRITE), markers=""),
         faults={"stop a": 1, "restart": 1},
-        slow=frozenset({"b ledger Trigger"}),
+        slow=NEWS_TO_B,
         states=68_019,
     ),
-    SmallWorld(
-        name="reply",
-        what="R2, R6: a question and its answer, over a cut",
-        plan=plan(app("a", "A", (("ask", "B"), ("write", "x"))), app("b", "B", WRITE)),
-        inputs=(A,),
+    # R2, R6: a question and its answer, over a cut.
+    "reply": SmallWorld(
+        plan(app("a", "A", (("ask", "B"), ("write", "x"))), app("b", "B", WRITE)),
+        (A,),
         slow=NEWS | {"reply"},
         states=563,
     ),
-    SmallWorld(
-        name="global",
-        what="R2, R6: a global table",
-        plan=plan(
-            app("a", "A", (("gwrite", "u"),)), app("b", "B", (("gread", "u"), ("write", "x"))), table=True
-        ),
-        inputs=(A, B),
+    # R2, R6: a global table.
+    "global": SmallWorld(
+        plan(app("a", "A", (("gwrite", "u"),)), app("b", "B", (("gread", "u"), ("write", "x"))), table=True),
+        (A, B),
         slow=NEWS | {"global"},
         states=3_311,
     ),
-    SmallWorld(
-        name="small",
-        what="2 processes, 2 inputs, 1 snapshot, 1 crash, 1 rebalance, 1 lost report",
-        plan=plan(app("a", "A", WRITE, workers=2)),
-        inputs=(A, A),
-        faults={"rebalance": 1, "lose-report": 1, "crash": 1},
-        states=27_520,
-    ),
-    SmallWorld(
-        name="headers",
-        what="R2, R8: headers alone, no markers and nothing from the ledger",
-        plan=plan(app("a", "A", SEND), app("b", "B", WRITE), hear="headers", markers=""),
-        inputs=(A, A),
+    # 2 processes, 2 inputs, 1 snapshot, 1 crash, 1 rebalance, 1 lost report.
+    "small": SmallWorld(TWO, (A, A), {"rebalance": 1, "lose-report": 1, "crash": 1}, states=27_520),
+    # R2, R8: headers alone, no markers and nothing from the ledger.
+    "headers": SmallWorld(
+        replace(PAIR, hear=HEADERS, marker_topics=()),
+        (A, A),
         asks=0,
         slow=frozenset({"append"}),
         states=4_170,
     ),
-    SmallWorld(
-        name="partitions",
-        what="R7, R8: two partitions of each topic, and every message goes across",
-        plan=plan(app("a", "A", SEND, partitions=2), app("b", "B", WRITE, partitions=2)),
-        inputs=(A, A1),
-        slow=frozenset({"b ledger Trigger"}),
+    # R7, R8: two partitions of each topic, and every message goes across.
+    "partitions": SmallWorld(
+        plan(app("a", "A", SEND, partitions=2), app("b", "B", WRITE, partitions=2)),
+        (A, A1),
+        slow=NEWS_TO_B,
         states=11_846,
     ),
-    SmallWorld(
-        name="partitions-move",
-        what="R9, R10: two workers with a partition each change places",
-        plan=plan(app("a", "A", WRITE, workers=2, partitions=2)),
-        inputs=(A, A1),
-        faults={"rebalance": 1},
-        states=16_699,
-    ),
-    SmallWorld(
-        name="transactions",
-        what="R7, exactly-once: a transaction is committed, or aborted as its process dies, before or after the cut",
-        plan=plan(app("a", "A", BOTH), app("b", "B", WRITE), markers="", exactly_once=True),
-        inputs=(A,),
-        faults={"crash a": 1},
+    # R9, R10: two workers with a partition each change places.
+    "partitions-move": SmallWorld(TWO_PARTITIONS, (A, A1), {"rebalance": 1}, states=16_699),
+    # R7, exactly-once: a transaction is committed, or aborted as its process dies, before or after the cut.
+    "transactions": SmallWorld(
+        plan(app("a", "A", WRITE + SEND), app("b", "B", WRITE), markers="", exactly_once=True),
+        (A,),
+        {"crash a": 1},
         slow=NEWS,
         states=1_713,
     ),
-    SmallWorld(
-        name="aborted",
-        what="R7, R10, exactly-once: a process aborts its transaction before or after the cut, and goes back",
-        plan=plan(app("a", "A", WRITE), markers="", exactly_once=True),
-        inputs=(A,),
-        faults={"abort a": 1},
-        slow=NEWS,
-        states=163,
-    ),
-    SmallWorld(
-        name="fenced",
-        what="R7, R9, exactly-once: who has an input now aborts what a zombie left open, and the zombie sends on",
-        plan=plan(app("a", "A", WRITE, workers=2), markers="", exactly_once=True),
-        inputs=(A,),
-        faults={"fence": 1},
-        slow=NEWS,
-        states=3_646,
-    ),
-)
+    # R7, R10, exactly-once: a process aborts its transaction before or after the cut, and goes back.
+    "aborted": SmallWorld(transactions(WRITE), (A,), {"abort a": 1}, slow=NEWS, states=163),
+    # R7, R9, exactly-once: who has an input now aborts what a zombie left open, and the zombie sends on.
+    "fenced": SmallWorld(transactions(WRITE, workers=2), (A,), {"fence": 1}, slow=NEWS, states=3_646),
+}
 
-
-def _more(name: str, *, states: int, **changes: Any) -> SmallWorld:
-    """Return a small world with more inputs, more that is slow, or more that goes wrong."""
-    world = next(small for small in SMALL if small.name == name)
-    return replace(world, name=f"{name}-large", what=f"{world.what}; more of it", states=states, **changes)
-
-
-_ZOMBIE: Final = plan(
-    app("a", "A", WRITE, (("read", "x"), ("send", "B"))), app("b", "B", (("pause",),)), snapshots=2
-)
-#: Those that take longer to explore (`explore --large`).
-LARGE: Final = (
-    _more(
-        "closing",
+#: Those that take longer to explore (`explore --large`): small worlds with more inputs, more that is slow, or more that
+#: goes wrong, and others.
+LARGE: Final = {
+    "closing-large": replace(
+        SMALL["closing"],
         plan=plan(app("a", "A", (("write", "x"), ("buffer", "A")))),
         faults={"fail-send": 1},
         states=13_844,
     ),
-    _more("left", inputs=(A, A), states=17_810),
-    _more(
-        "moves",
+    "left-large": replace(SMALL["left"], inputs=(A, A), states=17_810),
+    "moves-large": replace(
+        SMALL["moves"],
         faults={"rebalance": 1, "lose-report": 1},
         slow=NEWS | {"post Report", "commit"},
         states=44_911,
     ),
-    _more("small", slow=NEWS, states=67_604),
-    _more("late", plan=plan(app("a", "A", SEND), app("b", "B", WRITE, workers=2)), slow=NEWS, states=17_183),
-    _more("partitions", slow=NEWS | {"append"}, states=67_742),
-    _more("partitions-move", slow=NEWS | {"post Report"}, states=110_958),
-    _more("transactions", inputs=(A, A), states=21_155),
-    _more(
-        "fenced",
-        plan=plan(app("a", "A", (("write", "x"), ("write", "y")), workers=2), markers="", exactly_once=True),
-        slow=NEWS | {"append"},
-        states=25_581,
+    "small-large": replace(SMALL["small"], slow=NEWS, states=67_604),
+    "late-large": replace(
+        SMALL["late"],
+        plan=plan(app("a", "A", SEND), app("b", "B", WRITE, workers=2)),
+        slow=NEWS,
+        states=17_183,
     ),
-    SmallWorld(
-        name="went-back",
-        what="R10, V5: an input moves, and comes back, and what was sent is sent again by the same process",
-        plan=plan(app("a", "A", LOOP, workers=2)),
-        inputs=(A,),
-        faults={"rebalance": 2},
-        states=111_806,
+    "partitions-large": replace(SMALL["partitions"], slow=NEWS | {"append"}, states=67_742),
+    "partitions-move-large": replace(SMALL["partitions-move"], slow=NEWS | {"post Report"}, states=110_958),
+    "transactions-large": replace(SMALL["transactions"], inputs=(A, A), states=21_155),
+    "fenced-large": replace(
+        SMALL["fenced"], plan=transactions(WRITES, workers=2), slow=NEWS | {"append"}, states=25_581
     ),
-    SmallWorld(
-        name="replay",
-        what="R10, V5: a rebalance sets an input back, and what was sent is sent again",
-        plan=plan(app("a", "A", LOOP, workers=2)),
-        inputs=(A,),
-        faults={"rebalance": 1},
-        slow=NEWS | {"commit"},
-        states=211_336,
-    ),
-    SmallWorld(
-        name="dead",
-        what="R12: somebody is taken for dead, and goes on; two snapshots",
-        plan=plan(app("a", "A", BOTH), app("b", "B", (("pause",),)), snapshots=2),
-        inputs=(A,),
-        faults={"expire b": 1},
+    # R10, V5: an input moves, and comes back, and what was sent is sent again by the same process.
+    "went-back": SmallWorld(LOOPS, (A,), {"rebalance": 2}, states=111_806),
+    # R10, V5: a rebalance sets an input back, and what was sent is sent again.
+    "replay": SmallWorld(LOOPS, (A,), {"rebalance": 1}, slow=NEWS | {"commit"}, states=211_336),
+    # R12: somebody is taken for dead, and goes on; two snapshots.
+    "dead": SmallWorld(
+        plan(app("a", "A", WRITE + SEND), app("b", "B", PAUSE), snapshots=2),
+        (A,),
+        {"expire b": 1},
         slow=NEWS,
         states=127_631,
     ),
-    SmallWorld(
-        name="zombie",
-        what="R12: a process is taken for dead, goes on, and comes back; two snapshots",
-        plan=_ZOMBIE,
-        inputs=(A, A),
-        faults={"expire b": 1},
+    # R12: a process is taken for dead, goes on, and comes back; two snapshots.
+    "zombie": SmallWorld(
+        ZOMBIE,
+        (A, A),
+        {"expire b": 1},
         slow=frozenset({"a ledger Trigger", "stamp", "post Assigned"}),
         states=184_254,
     ),
-    SmallWorld(
-        name="late-zombie",
-        what="R12, V1: a process is taken for dead, goes on, writes late, and crashes; two snapshots",
-        plan=_ZOMBIE,
-        inputs=(A, A),
-        faults={"expire b": 1, "crash a": 1},
+    # R12, V1: a process is taken for dead, goes on, writes late, and crashes; two snapshots.
+    "late-zombie": SmallWorld(
+        ZOMBIE,
+        (A, A),
+        {"expire b": 1, "crash a": 1},
         slow=frozenset({"a ledger Trigger", "stamp"}),
         states=179_138,
     ),
-    SmallWorld(
-        name="two",
-        what="R1, R2, R11: two snapshots at once, one cut may serve both",
-        plan=plan(app("a", "A", SEND), app("b", "B", WRITE), snapshots=2),
-        inputs=(A,),
-        slow=NEWS | {"append"},
-        states=152_141,
-    ),
-)
+    # R1, R2, R11: two snapshots at once, one cut may serve both.
+    "two": SmallWorld(replace(PAIR, snapshots=2), (A,), slow=NEWS | {"append"}, states=152_141),
+}
 
 #: So small that every run can be gone through, without hashing and without leaving an order out.
-TINY: Final = (
-    SmallWorld(
-        name="tiny",
-        what="one process, one event, everything at once but the news and the acknowledgements",
-        plan=plan(app("a", "A", WRITE)),
-        inputs=(A,),
-        slow=NEWS | {"ack", "stamp"},
-    ),
-    SmallWorld(
-        name="tiny-crash",
-        what="two processes, one event, one crash",
-        plan=plan(app("a", "A", WRITE, workers=2)),
-        inputs=(A,),
-        faults={"crash": 1},
-    ),
-    SmallWorld(
-        name="tiny-move",
-        what="two workers, one event, one rebalance, in the middle of it perhaps",
-        plan=plan(app("a", "A", WRITE, workers=2)),
-        inputs=(A,),
-        faults={"rebalance": 1},
-    ),
-    SmallWorld(
-        name="tiny-channel",
-        what="a sender and a receiver",
-        plan=plan(app("a", "A", SEND), app("b", "B", (("pause",),))),
-        inputs=(A,),
-        slow=NEWS,
-    ),
-    SmallWorld(
-        name="tiny-transactions",
-        what="one process, one transaction, one crash",
-        plan=plan(app("a", "A", WRITE), markers="", exactly_once=True),
-        inputs=(A,),
-        faults={"crash": 1},
-        slow=NEWS,
-    ),
-    SmallWorld(
-        name="tiny-fenced",
-        what="two workers, one transaction, and one of them fences the other",
-        plan=plan(app("a", "A", WRITE, workers=2), markers="", exactly_once=True),
-        inputs=(A,),
-        faults={"fence": 1},
-    ),
-    SmallWorld(
-        name="tiny-partitions",
-        what="one worker with two partitions",
-        plan=plan(app("a", "A", WRITE, partitions=2)),
-        inputs=(A, A1),
-    ),
-)
+TINY: Final = {
+    # One process, one event, everything at once but the news and the acknowledgements.
+    "tiny": SmallWorld(plan(app("a", "A", WRITE)), (A,), slow=NEWS | {"ack", "stamp"}),
+    # Two processes, one event, one crash; or one rebalance, in the middle of it perhaps.
+    "tiny-crash": SmallWorld(TWO, (A,), {"crash": 1}),
+    "tiny-move": SmallWorld(TWO, (A,), {"rebalance": 1}),
+    # A sender and a receiver.
+    "tiny-channel": SmallWorld(plan(app("a", "A", SEND), app("b", "B", PAUSE)), (A,), slow=NEWS),
+    # One process, one transaction, one crash; two workers, one transaction, and one of them fences the other.
+    "tiny-transactions": SmallWorld(transactions(WRITE), (A,), {"crash": 1}, slow=NEWS),
+    "tiny-fenced": SmallWorld(transactions(WRITE, workers=2), (A,), {"fence": 1}),
+    # One worker with two partitions.
+    "tiny-partitions": SmallWorld(plan(app("a", "A", WRITE, partitions=2)), (A, A1)),
+}
 
-
-def by_name(name: str) -> SmallWorld | None:
-    return next((small for small in (*SMALL, *LARGE, *TINY) if small.name == name), None)
+WORLDS: Final = {name: replace(small, name=name) for name, small in (SMALL | LARGE | TINY).items()}

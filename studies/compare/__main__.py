@@ -1,0 +1,7 @@
+"""`python -m studies.compare --out DIR`."""
+
+import sys
+
+from .command import main
+
+sys.exit(main(sys.argv[1:]))
