@@ -12,7 +12,6 @@ import contextlib
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine
-from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -33,7 +32,7 @@ from snapkafka.ops.doctoring import Checkup, examine
 from snapkafka.ops.listing import Clock
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
-from snapkafka.units import wall_ms
+from snapkafka.units import utc_time, wall_ms
 
 from .api import EVENTS
 from .problems import RefusedError
@@ -122,13 +121,13 @@ class LedgerFollower:
         self.where, self.namespace, self.clock = where, namespace, clock
         #: Counts what was read: a reader that has seen it waits for the next (`changed`).
         self.version = 0
-        self._problem: SnapkafkaError | None = None
+        #: Why the ledger cannot be followed now; None while it is.
+        self.problem: SnapkafkaError | None = None
         self._work: Opened | None = None
         self._last: LedgerReading | None = None
         self._news = asyncio.Event()
         self._next_end: asyncio.Task[int] | None = None  # a question that is not sent yet
         self._asking_end = asyncio.Lock()
-        self._unanswered_ms = 0  # since when a broker owes an answer; 0: it does not
         self._latest_good: tuple[int, int | None] = (-1, None)  # the version at which it was looked for
         self._asking = asyncio.Semaphore(RESTORABLE_AT_ONCE)
         self._restorable = Shared(self._ask_restorable, lambda found: KEPT_S, most=RESTORABLE_KEPT)
@@ -152,7 +151,7 @@ class LedgerFollower:
         while True:
             try:
                 async with opened(self.where, self.namespace) as work:
-                    self._work, self._last, self._problem, self._unanswered_ms = work, work.reading, None, 0
+                    self._work, self._last, self.problem = work, work.reading, None
                     self._restorable.clear()
                     self.checkup.clear()
                     self._notify()
@@ -160,12 +159,12 @@ class LedgerFollower:
                         work.reading.apply(entry)
                         self._notify()
             except SnapkafkaError as error:
-                if self._problem is None or self._problem.message != error.message:
+                if self.problem is None or self.problem.message != error.message:
                     logger.warning("snapkafka: the ledger cannot be followed: %s", error)
-                self._problem = error
+                self.problem = error
             except Exception as error:
                 logger.exception("snapkafka: the ledger cannot be followed")
-                self._problem = BrokerUnavailableError(f"the ledger cannot be followed: {error}")
+                self.problem = BrokerUnavailableError(f"the ledger cannot be followed: {error}")
             self._work = None
             self._notify()
             await asyncio.sleep(AGAIN_AFTER_S)
@@ -198,14 +197,6 @@ class LedgerFollower:
         return self._last
 
     @property
-    def problem(self) -> SnapkafkaError | None:
-        """Why the ledger cannot be followed now; None while it is."""
-        if self._unanswered_ms and self.clock() - self._unanswered_ms >= SILENT_S * 1_000:
-            since = datetime.fromtimestamp(self._unanswered_ms / 1_000, UTC).strftime("%H:%M:%S")
-            return BrokerUnavailableError(f"no broker has answered since {since} UTC")
-        return self._problem
-
-    @property
     def followed(self) -> bool:
         """Whether the ledger is followed at this moment: it was read to its end, and a broker answers."""
         return self._work is not None and self.problem is None
@@ -214,7 +205,7 @@ class LedgerFollower:
         """Wait until the fold has what the ledger had when this was called; return whether it has."""
         try:
             async with asyncio.timeout(CATCH_UP_S):
-                while self._last is None and self._problem is None:  # it is read for the first time
+                while self._last is None and self.problem is None:  # it is read for the first time
                     await self._news.wait()
             async with asyncio.timeout(END_S):
                 end = await self._end()
@@ -236,10 +227,17 @@ class LedgerFollower:
         async with self._asking_end:
             self._next_end = None
             work = self._require_followed()
-            self._unanswered_ms = self._unanswered_ms or self.clock()
-            async with asyncio.timeout(SILENT_S):
-                end = await work.ledger.end()
-            self._unanswered_ms = 0
+            asked_ms = self.clock()
+            try:
+                async with asyncio.timeout(SILENT_S):
+                    end = await work.ledger.end()
+            except TimeoutError:
+                since = utc_time(asked_ms)[11:]
+                self.problem = self.problem or BrokerUnavailableError(
+                    f"no broker has answered since {since} UTC"
+                )
+                raise
+            self.problem = None if self._work else self.problem
             return end
 
     def _require_followed(self) -> Opened:

@@ -205,7 +205,7 @@ def folded(records: Sequence[Record]) -> dict[str, object]:
     return found
 
 
-def outputs_kept(records: Iterable[Record], taken_back: Sequence[ops.Irrevocable]) -> Counter[int]:
+def outputs_kept(records: Iterable[Record], taken_back: Sequence[ops.Irrevocable] = ()) -> Counter[int]:
     """Count the ids that came out, but for these ranges: outputs between a cut and the restore of it, which cannot be
     undone. Several restores may have one range each of a partition."""
     found: Counter[int] = Counter()

@@ -47,9 +47,9 @@ def settled(read: Callable[[], Any], system: RunningSystem) -> Any:
     return seen[-1][0]
 
 
-def command(observer: Observer, *arguments: str) -> Any:
+def command(system: Observer | RunningSystem, *arguments: str) -> Any:
     """Run the `snapkafka` command as a user would; its JSON."""
-    where = ["--json", "--bootstrap", observer.connection.bootstrap, "--namespace", observer.namespace]
+    where = ["--json", "--bootstrap", system.connection.bootstrap, "--namespace", system.namespace]
     done = subprocess.run(
         [sys.executable, "-m", "snapkafka", *arguments, *where], capture_output=True, text=True
     )

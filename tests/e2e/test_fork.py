@@ -3,57 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
-from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.protocol import prefixed
 from snapkafka.testing import Broker, wait_until
 from tests.e2e.parts import settled
 from tests.e2e.recovering import recovered
-from tests.features.harness import is_marker, read_topics
+from tests.features import production
 from tests.observing import Observer
 
-from .cycles import AT_CUT, END_S, ITEMS, Cycle, assembled, assembled_cut, cycle_at_cut, take
+from .cycles import AT_CUT, ITEMS, Cycle, assembled, assembled_cut, cycle_at_cut, outputs_kept, take
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 FORK = "night"
 
 
-def fingerprint(bootstrap: str, prefix: str) -> object:
-    """Every record with its offset and headers, every end, topic, group, member and commit of production."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    topics = {
-        name: len(it.partitions)
-        for name, it in admin.list_topics(timeout=10).topics.items()
-        if not name.startswith(("fork.", "_snapkafka.fork."))
-    }
-
-    async def commits() -> object:
-        tools = KafkaTopicAdmin(Connection(bootstrap=bootstrap))
-        try:
-            groups = [it for it in await tools.groups() if not it.name.startswith("fork.")]
-            return {it.name: (len(it.members), await tools.committed(it.name)) for it in groups}
-        finally:
-            await tools.close()
-
-    return topics, asyncio.run(commits()), read_topics(bootstrap, prefix)
+def fingerprint(cycle: Cycle) -> object:
+    """All that a fork must leave as it was: production, and the groups that show its positions."""
+    observer = cycle.observer
+    shown = [f"snapkafka.{observer.namespace}.{cycle.prefix}{app}" for app in ("left", "right")]
+    commits = [observer.call(observer.admin.committed(group)) for group in shown]
+    return commits, production.fingerprint(cycle.system.bootstrap, cycle.prefix)
 
 
 def groups_of_forks(observer: Observer) -> set[str]:
     """Return every consumer group of any fork."""
     return {it.name for it in observer.call(observer.admin.groups()) if "fork." in it.name}
-
-
-def out_ids(bootstrap: str, prefix: str) -> Counter[int]:
-    records = read_topics(bootstrap, prefix).get("out", ())
-    return Counter(json.loads(it.value)["id"] for it in records if it.value is not None and not is_marker(it))
 
 
 def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_path: Path) -> None:
@@ -64,7 +44,7 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
         cycle.feed(ITEMS // 2)
         cycle.await_tables()
         cut = assembled_cut(connection, namespace)
-        before = settled(lambda: fingerprint(kafka.bootstrap, cycle.prefix), cycle.system)
+        before = settled(lambda: fingerprint(cycle), cycle.system)
 
         done = recovered(connection, namespace, fork=FORK, with_inputs=True, expires_ms=60_000)
         assert done.messages > 0
@@ -74,17 +54,13 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
         for role in ("left", "right"):
             env = {"CYCLE_ROLE": role, "CYCLE_PREFIX": cycle.prefix, "SNAPKAFKA_FORK": FORK}
             cycle.system.start_worker(f"fork-{role}", env, module="tests.e2e.cycling")
-        wait_until(
-            "the fork to be through",
-            lambda: forked.tables() == forked.expected(),
-            timeout_s=END_S,
-            period_s=2.0,
-            system=cycle.system,
-        )
-        ids = out_ids(kafka.bootstrap, forked.prefix)
+        forked.await_tables()
+        ids = outputs_kept(forked.records()["out"])
         assert set(ids.values()) == {1}, "each once"
         assert 0 < len(ids) <= ITEMS - AT_CUT, "only what had not come out at the cut"
-        changed = difference(connection, namespace, done, str(storage))
+        take(connection, done.plan.namespace, "end", storage)
+        assembled(connection, done.plan.namespace, "end")
+        changed = asyncio.run(ops.diff(connection, namespace, fork=FORK, keys=1))
         for worker in [it for it in cycle.system.workers if it.app.startswith("fork-")]:
             cycle.system.interrupt(worker)
         wait_until(
@@ -92,7 +68,7 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
             lambda: not any(observer.call(observer.admin.group_members(app)) for app in done.plan.apps),
             timeout_s=60,
         )
-        assert fingerprint(kafka.bootstrap, cycle.prefix) == before
+        assert fingerprint(cycle) == before
         apps = {f"{cycle.prefix}left", f"{cycle.prefix}right"}
         assert {it.app for it in changed.tables} == apps, "by the names of production"
         totals = {it.table: it.added + it.changed + it.unchanged for it in changed.tables}
@@ -108,11 +84,4 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
         assert set(done.topics) <= dict(dropped.topics).keys()
         left = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
         assert not [name for name in left if name.startswith(("fork.", "_snapkafka.fork."))]
-        assert fingerprint(kafka.bootstrap, cycle.prefix) == before
-
-
-def difference(connection: Connection, namespace: str, fork: ops.Recovered, storage: str) -> ops.Difference:
-    """Take a snapshot of the fork, which has processed everything, and compare it with the one it was created from."""
-    take(connection, fork.plan.namespace, "end", storage)
-    assembled(connection, fork.plan.namespace, "end")
-    return asyncio.run(ops.diff(connection, namespace, fork=FORK, keys=1))
+        assert fingerprint(cycle) == before

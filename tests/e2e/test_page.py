@@ -5,8 +5,8 @@ Beside the browser they need `make .venv/web/.ready`: Playwright, axe and schema
 
 from __future__ import annotations
 
+import asyncio
 import json
-import math
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -27,101 +27,32 @@ WEB = ROOT / ".venv" / "web" / "bin"
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 
-def used(part: str, cluster: FakeCluster, folder: Path, **more: Any) -> dict[str, Any]:
+def use(part: str, cluster: FakeCluster, folder: Path, facts: object, **more: Any) -> None:
     """Serve the system, and run a part of `use_page.py`; nothing goes wrong on the console of the browser."""
     with serving(cluster, str(folder / "snaps"), **more) as url:
-        command = [WEB / "python", "-m", "tests.e2e.use_page", part, url, folder / "shots"]
+        command = [WEB / "python", "-m", "tests.e2e.use_page", part, url, folder / "shots", json.dumps(facts)]
         done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=500, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
-    seen: dict[str, Any] = json.loads(done.stdout)
-    assert seen["serious"] == []
-    return seen
 
 
-def test_a_direct_link_knows_the_others_and_what_is_expired_is_red(tmp_path: Path) -> None:
-    cluster = small_system(tmp_path / "snaps")
+async def test_links_checks_charts_and_buttons(tmp_path: Path) -> None:
+    folder = tmp_path / "snaps"
+    cluster = small_system(folder)
+    found = (await ops.doctor(cluster, "shop")).found
     cluster.the_admin.delay_s = 1.0  # an answer comes later than that of the ledger
-    seen = used("links", cluster, tmp_path)
-    assert seen["others"] == ["broken", "tuesday"]
-    assert seen["filtered"] == ["broken", "monday"]
-    assert seen["until"]
-    assert seen["closed"]
-    text, colour, bad = seen["red"]
-    assert text.startswith("expired ")
-    assert colour == f"rgb({', '.join(str(int(bad.strip()[at : at + 2], 16)) for at in (1, 3, 5))})"
-    assert seen["errors"] == []
-
-
-async def test_checks_values_charts_and_findings_are_on_the_page(tmp_path: Path) -> None:
-    cluster = small_system(tmp_path / "snaps")
-    expected = await ops.doctor(cluster, "shop")
-    seen = used("contents", cluster, tmp_path)
-    for text, (kind, (title, says)) in zip(seen["checks"], CHECKS.items(), strict=False):
-        assert text.split("\n") == [f"{kind} {title}", says]
-    assert len(seen["checks"]) == 5
-    assert seen["keys"] == [
-        ["bank", "balances", "added", "dora", "", "4"],
-        ["bank", "balances", "changed", "ben", "7", "9"],
-        ["bank", "balances", "removed", "cleo", "1", ""],
-    ]
-    done = sorted(int(text.removesuffix(" ms")) for text in seen["durations"] if text.endswith(" ms"))
-    p50, p99 = (done[math.ceil(part * len(done)) - 1] for part in (0.5, 0.99))
-    duration, size, outcomes = seen["captions"]
-    assert duration == f"Duration of 4: p50 {p50} ms, p99 {p99} ms"
-    assert size.startswith("Size of 3: p50 ")
-    assert outcomes == "Outcomes of 5"
-    assert seen["bars"] == [4, 3]
-    assert [title.split(":")[0] for title in seen["titles"]] == ["monday", "tuesday", "broken", "captured"]
-    assert seen["outcomes"] == ["VERIFIED 2", "INITIATED 1", "CAPTURED 1", "INCONSISTENT 1"]
-    summary, findings = seen["doctor"]
-    assert summary.startswith("Doctor: ")
-    assert [line.split("\n")[0] for line in findings] == [f"{it.weight}: {it.what}" for it in expected.found]
-    assert findings
-    assert seen["errors"] == []
-
-
-def test_buttons_take_abort_and_assemble(tmp_path: Path) -> None:
-    cluster, folder = small_system(tmp_path / "snaps"), tmp_path / "snaps"
-    seen = used("acts", cluster, tmp_path, assemble=assembling(cluster, folder))
-    assert seen["storage"] == str(folder)
-    (taken,) = (
-        entry.record
-        for entry in cluster.the_ledger.entries
-        if isinstance(entry.record, Trigger) and entry.record.who == "the page"
-    )
-    assert (taken.id, taken.type, taken.storage) == (seen["taken"], "full", str(folder))
-    assert seen["aborted"] == ["aborted", 0]
-    assert seen["assembled"] == 0
-    assert [line for line in seen["errors"] if "403" not in line] == []  # the refused storage
+    facts = {
+        "storage": str(folder),
+        "doctor": [f"{it.weight}: {it.what}" for it in found],
+        "checks": [f"{kind} {title}\n{says}" for kind, (title, says) in [*CHECKS.items()][:5]],
+    }
+    await asyncio.to_thread(use, "small", cluster, tmp_path, facts, assemble=assembling(cluster, folder))
+    records = [entry.record for entry in cluster.the_ledger.entries]
+    (taken,) = [it for it in records if isinstance(it, Trigger) and it.who == "the page"]
+    assert (taken.type, taken.storage) == ("full", str(folder))
 
 
 def test_diagrams_of_up_to_a_hundred_processes(tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    seen = used("draws", system(tmp_path / "snaps"), tmp_path)
-    rows = {row[1].split()[0]: row for row in seen["rows"]}
-    assert list(rows) == ["running", "failed", "hundred", "twenty", "one"]
-    assert "waits for" in rows["running"][1]
-    assert "ttl: not captured within 5000 ms" in rows["failed"][1]
-    assert "latest good" in rows["hundred"][1]
-    for name, processes in SIZES.items():
-        assert rows[name][5] == f"{processes}/{processes}"
-        assert seen[name] == processes, "the cut of each"
-    found = seen["gestures"]
-    assert found["collapsed"] == ["shop-1, 5 processes"]
-    assert len(found["filtered"]) == 3
-    assert all("order-7" in title for title in found["filtered"])
-    assert found["left"] == "hidden here: lines 1, messages 57"
-    assert found["traced"] >= 1
-    assert "snapkafka trace orders-7 0" in found["chain"]
-    assert found["again"] == 0
-    assert " ".join(found["catalog"]) == "around channels in_flight messages positions processes state"
-    assert [(row[0], row[1]) for row in seen["recovery"]] == [
-        ("begun", "twenty"),
-        ("aborted\na worker joined", "twenty"),
-        ("drill-7", "ready"),
-        ("try", "ready"),
-    ]
-    assert seen["recovery"][3][6].endswith("expired")
-    assert seen["errors"] == []
+    use("large", system(tmp_path / "snaps"), tmp_path, {"sizes": SIZES})
     if pytestconfig.getoption("--rewrite"):
         for name in ("twenty", "hundred"):
             picture = f"page-{name}.png"

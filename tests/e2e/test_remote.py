@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -14,17 +14,32 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-import duckdb
 import pytest
 
-from snapkafka.testing import Broker, RunningSystem, create_topics, wait_until
+from snapkafka import ops
+from snapkafka.errors import SnapshotFailedError
+from snapkafka.protocol import Captured
+from snapkafka.testing import Broker, RunningSystem, Taken, create_topics, started
+from tests.e2e.parts import command
 from tests.e2e.till import Till
-from tests.observing import Observer, observing
 
 CASH = 1_000_000
 SNAPSHOTS = 5
+TTL_MS = 30_000
 SOURCE = Path(__file__).parent / "go_till"
 ROOT = Path(__file__).parents[2]
+#: Cash of the remote processes, coins of the purses, and those in flight to each receiver.
+MONEY = """
+SELECT app AS place, sum(CAST(value->>'$.cash' AS BIGINT)) AS coins FROM state WHERE table_name = 'remote' GROUP BY app
+UNION ALL SELECT 'purses', sum(CAST(value AS BIGINT)) FROM state WHERE table_name = 'purses'
+UNION ALL SELECT 'to ' || receiver_app, sum(CAST(value AS BIGINT)) FROM messages GROUP BY receiver_app
+"""
+#: Coins of the till whose cause, a piece of change, is near to the cut, too.
+CAUSED = """
+SELECT coin.topic, coin."partition", coin."offset" FROM around AS coin JOIN around AS change
+ON (change.topic, change."partition", change."offset") = (coin.cause_topic, coin.cause_partition, coin.cause_offset)
+WHERE coin.sender_app = 'till' AND change.receiver_app = 'till' AND change.received
+"""
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
@@ -37,235 +52,150 @@ class Served(NamedTuple):
 
 
 @contextlib.contextmanager
-def service(
-    kafka: Broker,
-    namespace: str,
-    folder: Path,
-    topic: str,
-    system: RunningSystem,
-    change: str = "",
-    *more: str,
-) -> Iterator[Served]:
-    """One more instance. `more`: options."""
-    folder.mkdir(exist_ok=True)
-    log = folder / "service.log"
-    command = [sys.executable, "-m", "snapkafka", "serve", "--bootstrap", kafka.bootstrap]
-    command += ["--namespace", namespace, "--port", "0", "--grpc-port", "0", "--remote-topic", topic]
-    command += ["--remote-input", change] if change else []
-    command += more
+def service(system: RunningSystem) -> Iterator[Served]:
+    """One more instance, through which processes send coins and receive change."""
+    log = system.folder / f"service-{len(list(system.folder.glob('service-*')))}.log"
+    options = f"--bootstrap {system.bootstrap} --namespace {system.namespace} --port 0 --grpc-port 0"
+    options += f" --remote-topic {system.namespace}-in --remote-input {system.namespace}-change"
+    command = [sys.executable, "-m", "snapkafka", "serve", *options.split()]
     with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as running:
         try:
-            wait_until(
-                "the service to listen",
-                lambda: " by gRPC on " in log.read_text() and " on http://" in log.read_text(),
-                timeout_s=60,
-                system=system,
-            )
-            found = re.search(r"by gRPC on (\S+)", log.read_text())
-            assert found is not None
-            yield Served(found[1], running)
+            system.wait_until("it to listen", lambda: " on http://" in log.read_text(), timeout_s=60)
+            (address,) = re.findall(r"by gRPC on (\S+)", log.read_text())
+            yield Served(address, running)
         finally:
             running.terminate()
-            assert running.wait(20) is not None
+            running.wait(20)
             print(log.read_text()[-3000:])
 
 
 @contextlib.contextmanager
-def coins(
-    kafka: Broker, namespace: str, folder: Path
-) -> Iterator[tuple[RunningSystem, Observer, str, Served]]:
-    """Two workers that keep coins, and the service; also the app."""
-    app = f"coins-{namespace}"
-    create_topics(kafka.bootstrap, f"{app}-in", f"{app}-change", partitions=2)
-    create_topics(
-        kafka.bootstrap, f"{app}-purses-changelog", partitions=2, config={"cleanup.policy": "compact"}
-    )
-    system = RunningSystem(bootstrap=kafka.bootstrap, namespace=namespace, folder=folder)
-    try:
-        with observing(kafka.bootstrap, namespace) as observer:
-            for _ in range(2):
-                system.start_worker(app, {"COINS_APP_ID": app}, module="tests.e2e.change_app")
-            observer.wait_for_workers(system)
-            with service(kafka, namespace, folder, f"{app}-in", system, f"{app}-change") as served:
-                yield system, observer, app, served
-    finally:
-        for worker in system.workers:
-            print(worker.last_lines(40))
-        system.stop()
+def coins(kafka: Broker, namespace: str) -> Iterator[tuple[RunningSystem, Served]]:
+    """Two workers of an app of this name that keep coins, and the service."""
+    create_topics(kafka.bootstrap, f"{namespace}-in", f"{namespace}-change", partitions=2)
+    compacted = {"cleanup.policy": "compact"}
+    create_topics(kafka.bootstrap, f"{namespace}-purses-changelog", partitions=2, config=compacted)
+
+    def start(system: RunningSystem) -> None:
+        for _ in range(2):
+            system.start_worker(namespace, {"COINS_APP_ID": namespace}, module="tests.e2e.change_app")
+        system.await_workers()
+
+    with started(kafka.bootstrap, namespace, start) as system, service(system) as served:
+        try:
+            yield system, served
+        finally:
+            for worker in system.workers:
+                print(worker.last_lines(40))
 
 
-def assemble(kafka: Broker, namespace: str, folder: Path, names: list[str]) -> None:
-    command = [sys.executable, "-m", "snapkafka", "assemble", *names, "--bootstrap", kafka.bootstrap]
-    command += ["--namespace", namespace, "--storage", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+def till_at(served: Served, system: RunningSystem, earlier: Till | None = None) -> Till:
+    """A till that starts with all the money, or goes on from where an earlier one stood."""
+    cash, positions = (earlier.cash, earlier.positions) if earlier else (CASH, {})
+    topic = system.namespace
+    return Till(served.address, "till", f"{topic}-in", cash, [f"{topic}-change"], positions)
 
 
-def money(folder: Path, name: str) -> dict[str, int]:
-    """What a snapshot holds: cash of the remote processes, coins in flight, purses."""
-    state, messages = (str(folder / name / "*" / table / "*.parquet") for table in ("state", "messages"))
-    with duckdb.connect() as database:
-        found = {
-            app: int(cash)
-            for app, cash in database.execute(
-                "SELECT app, CAST(json_extract_string(value, '$.cash') AS BIGINT) FROM read_parquet(?)"
-                " WHERE table_name = 'remote'",
-                [state],
-            ).fetchall()
-        }
-        purses = (
-            "SELECT coalesce(sum(CAST(value AS BIGINT)), 0) FROM read_parquet(?) WHERE table_name = 'purses'"
-        )
-        coins_ = "SELECT coalesce(sum(CAST(value AS BIGINT)), 0) FROM read_parquet(?)"
-        (found["purses"],) = database.execute(purses, [state]).fetchall()[0]
-        (found["in flight"],) = database.execute(coins_, [messages]).fetchall()[0]
+def earn(till: Till, system: RunningSystem) -> None:
+    """Wait until it has received more change."""
+    wanted = till.received + 50
+    system.wait_until("50 more pieces of change", lambda: till.received > wanted, timeout_s=60)
+
+
+def captured(system: RunningSystem, taken: Taken) -> Captured:
+    return asyncio.run(ops.read_ledger(system.connection, system.namespace)).state.captured(taken.epoch)
+
+
+def money(taken: Taken) -> dict[str, int]:
+    """What a verified snapshot holds: all of it."""
+    found = {row["place"]: int(row["coins"] or 0) for row in taken.query(MONEY)}
+    assert taken.assembled.verdict == "VERIFIED"
+    assert sum(found.values()) == CASH, (taken.id, found)
     return found
 
 
 def test_money_goes_both_ways_and_is_conserved_with_messages_in_flight_both_ways(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
-    names = [f"s{number}" for number in range(SNAPSHOTS)]
-    with coins(kafka, namespace, tmp_path) as (system, observer, app, (address, _)):
-        till = Till(address, "till", f"{app}-in", CASH, [f"{app}-change"])
+    """A cut is drawn with the till, and a coin of it is traced to the change that it was sent for."""
+    taken = []
+    with coins(kafka, namespace) as (system, served):
+        till = till_at(served, system)
         try:
-            for name in names:
-                before = till.received
-                wait_until(
-                    "50 more pieces of change",
-                    lambda n=before: till.received > n + 50,  # type: ignore[misc]
-                    timeout_s=60,
-                    system=system,
-                )
-                view = observer.take(name, timeout_s=60, ttl_ms=30_000)
-                assert view.failure is None, view.failure
-                assert till.process in view.required
-                inputs = observer.state.captured(view.epoch).inputs
-                assert [cut.partition for cut in inputs if cut.app == "till"] == [0, 1]
-            assert till.cut == names
+            for _ in range(SNAPSHOTS):
+                earn(till, system)
+                taken.append(system.snapshot(ttl_ms=TTL_MS))
+            assert till.cut == [it.id for it in taken]
             assert not till.ended
         finally:
             till.stop()
-        assemble(kafka, namespace, tmp_path, names)
-    to_workers, to_till = 0, 0
-    for name in names:
-        assert json.loads((tmp_path / f"{name}.json").read_text())["verdict"] == "VERIFIED"
-        found = money(tmp_path, name)
-        assert sum(found.values()) == CASH, (name, found)
-        to_workers += in_flight(tmp_path, name, f"{app}-in", app)
-        to_till += in_flight(tmp_path, name, f"{app}-change", "till")
-    assert to_workers > 0 and to_till > 0, (to_workers, to_till)
-    look(tmp_path, names, app, ["--bootstrap", kafka.bootstrap, "--namespace", namespace])
+        for it in taken:
+            cut = captured(system, it)
+            assert till.process in {process.process for process in cut.processes}
+            assert [place.partition for place in cut.inputs if place.app == "till"] == [0, 1]
+        found = [money(it) for it in taken]
+        for receiver in ("till", namespace):
+            assert any(held.get(f"to {receiver}") for held in found), found
+        name, coin = next((it.id, rows[0]) for it in taken if (rows := it.query(CAUSED)))
+        picture = tmp_path / "cut.svg"
+        command(system, "draw", name, "--storage", str(system.storage), "--output", str(picture))
+        assert "till" in picture.read_text()
+        steps = command(system, "trace", *map(str, coin.values()))["steps"]
+        assert steps[0]["app"] == "till" and steps[1]["topic"] == f"{namespace}-change"
 
 
 def test_where_its_instance_is_killed_a_process_goes_on_at_another_and_the_money_is_conserved(
-    kafka: Broker, namespace: str, tmp_path: Path
+    kafka: Broker, namespace: str
 ) -> None:
     """It joins there from its own state and positions. The dead one is named by the snapshot that waits for it, and the
     next one does without it."""
-    patient = {"timeout_s": 60, "ttl_ms": 30_000}
-
-    def earns(till: Till) -> None:
-        wait_until("50 pieces of change", lambda: till.received > 50, timeout_s=60, system=system)
-
-    with (
-        coins(kafka, namespace, tmp_path) as (system, observer, app, first),
-        service(kafka, namespace, tmp_path / "second", f"{app}-in", system, f"{app}-change") as second,
-    ):
-        till = Till(first.address, "till", f"{app}-in", CASH, [f"{app}-change"])
+    with coins(kafka, namespace) as (system, first), service(system) as second:
+        till = till_at(first, system)
         try:
-            earns(till)
-            assert observer.take("before", **patient).failure is None
+            earn(till, system)
+            before = system.snapshot(ttl_ms=TTL_MS)
             with till.at_rest():
                 first.instance.kill()
                 first.instance.wait(20)
-            wait_until("the process to notice", lambda: bool(till.ended), timeout_s=30, system=system)
+            system.wait_until("the process to notice", lambda: bool(till.ended))
         finally:
             till.stop()
-        again = Till(second.address, "till", f"{app}-in", till.cash, [f"{app}-change"], till.positions)
+        again = till_at(second, system, till)
         try:
-            earns(again)
-            vain = observer.take("vain", ttl_ms=5_000)
-            assert vain.failure is not None and f"process {till.process} " in vain.failure.culprit
-            lost, processes = till.process, observer.state.processes
-            wait_until("it to be declared dead", lambda: processes[lost].dead, timeout_s=30, system=system)
-            view = observer.take("after", **patient)
-            assert view.failure is None, view.failure
-            assert again.process in view.required and till.process not in view.required
-            assert (till.cut, again.cut[-1]) == (["before"], "after")
+            earn(again, system)
+            vain = ops.trigger(system.connection, namespace, ttl_ms=5_000, wait=True, retries=0)
+            with pytest.raises(SnapshotFailedError, match=f"process {till.process} "):
+                asyncio.run(vain)
+            after = system.snapshot(ttl_ms=TTL_MS)
+            processes = {it.process for it in captured(system, after).processes if not it.left}
+            assert again.process in processes and till.process not in processes
+            assert (till.cut, again.cut[-1]) == ([before.id], after.id)
         finally:
             again.stop()
-        assemble(kafka, namespace, tmp_path, ["before", "after"])
-    for name in ("before", "after"):
-        assert json.loads((tmp_path / f"{name}.json").read_text())["verdict"] == "VERIFIED"
-        assert sum(money(tmp_path, name).values()) == CASH, name
-
-
-def look(folder: Path, names: list[str], app: str, where: list[str]) -> None:
-    """A cut is drawn with the till, and a coin of it, near to some cut, is traced to the change that it was sent for,
-    and further."""
-    ask = (
-        'SELECT a.topic, a."partition", a."offset" FROM read_parquet($1) a JOIN read_parquet($1) c'
-        ' ON (c.topic, c."partition", c."offset") = (a.cause_topic, a.cause_partition, a.cause_offset)'
-        " WHERE a.sender_app = 'till' AND c.sender_app = $2 AND c.receiver_app = 'till' AND c.received LIMIT 1"
-    )
-    with duckdb.connect() as database:
-        near = {name: str(folder / name / "*" / "around" / "*.parquet") for name in names}
-        rows = {name: database.execute(ask, [files, app]).fetchall() for name, files in near.items()}
-    name, (topic, partition, offset) = next((name, found[0]) for name, found in rows.items() if found)
-    picture = folder / "cut.svg"
-    for command in (
-        ["draw", name, "--storage", str(folder), "--output", str(picture)],
-        ["trace", topic, str(partition), str(offset), *where],
-    ):
-        done = subprocess.run(
-            [sys.executable, "-m", "snapkafka", *command], capture_output=True, text=True, timeout=300
-        )
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert "till" in done.stdout and f"{app}-change" in done.stdout, done.stdout
-    assert "till" in picture.read_text()
-
-
-def in_flight(folder: Path, name: str, topic: str, receiver: str) -> int:
-    """How many messages were in flight there."""
-    with duckdb.connect() as database:
-        ask = "SELECT count(*) FROM read_parquet(?) WHERE topic = ? AND receiver_app = ?"
-        where = [str(folder / name / "*" / "messages" / "*.parquet"), topic, receiver]
-        ((count,),) = database.execute(ask, where).fetchall()
-    return int(count)
+        assert all(money(it) for it in (before, after))
 
 
 def test_a_process_in_go_and_faust_workers_are_in_one_snapshot_and_the_money_is_conserved(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
-    program = build_go(tmp_path / "go")
-    names = [f"s{number}" for number in range(3)]
-    with coins(kafka, namespace, tmp_path) as (system, observer, app, (address, _)):
-        log = tmp_path / "go-till.log"
-        options = f"-address {address} -node go-till -topic {app}-in -input {app}-change -cash {CASH}"
-        command = [program, *options.split()]
-        with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as running:
+    program, log = build_go(tmp_path / "go"), tmp_path / "go-till.log"
+    with coins(kafka, namespace) as (system, (address, _)):
+        options = (
+            f"-address {address} -node go-till -topic {namespace}-in -input {namespace}-change -cash {CASH}"
+        )
+        with (
+            log.open("w") as output,
+            subprocess.Popen([program, *options.split()], stdout=output, stderr=output) as running,
+        ):
             try:
-                wait_until(
-                    "the Go process to receive change",
-                    lambda: "received" in log.read_text(),
-                    timeout_s=60,
-                    system=system,
-                )
-                for name in names:
-                    view = observer.take(name)
-                    assert view.failure is None, view.failure
-                    assert running.poll() is None, log.read_text()
+                system.wait_until("it to receive change", lambda: "received" in log.read_text(), timeout_s=60)
+                taken = [system.snapshot() for _ in range(3)]
+                assert running.poll() is None, log.read_text()
             finally:
                 running.kill()
-        assert [line.split()[1:] for line in log.read_text().splitlines() if line.startswith("cut")] == [
-            [name, "true"] for name in names
-        ]
-        assemble(kafka, namespace, tmp_path, names)
-    for name in names:
-        found = money(tmp_path, name)
-        assert sum(found.values()) == CASH, (name, found)
-        assert found["go-till"] < CASH
+        cuts = [line.split()[1:] for line in log.read_text().splitlines() if line.startswith("cut")]
+        assert cuts == [[it.id, "true"] for it in taken]
+        assert all(money(it)["go-till"] < CASH for it in taken)
 
 
 def build_go(folder: Path) -> str:
@@ -287,7 +217,6 @@ def build_go(folder: Path) -> str:
     plugin = f"--plugin=protoc-gen-go={folder / 'bin' / 'protoc-gen-go'}"
     include = [f"-I{ROOT / 'schemas'}", f"-I{files('grpc_tools') / '_proto'}"]
     output = [f"--go_out={folder / 'snapshotpb'}", "--go_opt=paths=source_relative", "snapshot.proto"]
-    status = protoc.main(["protoc", plugin, *include, *output])
-    assert status == 0
+    assert protoc.main(["protoc", plugin, *include, *output]) == 0
     go("build", "-o", "bin/till", ".")
     return str(folder / "bin" / "till")

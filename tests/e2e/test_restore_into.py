@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from snapkafka import ops
 from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.protocol import TopicPartition
 from snapkafka.store import read_manifest
 from snapkafka.testing import EmbeddedKafka, RunningSystem, wait_until
 from tests.e2e.recovering import recovered
-from tests.features.harness import Record, is_marker
+from tests.features.harness import Record
 from tests.observing import observing
 
-from .cycles import END_S, ITEMS, Cycle, assembled, assembled_cut, cycle_at_cut, take
+from .cycles import END_S, ITEMS, Cycle, assembled, assembled_cut, cycle_at_cut, outputs_kept, take
 from .cycling_names import PARTITIONS
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
@@ -56,19 +56,14 @@ def lose(kafka: EmbeddedKafka, tmp_path: Path, *, stored: bool) -> tuple[Cycle, 
         return cycle, cycle.records()["out"]
 
 
-def outputs(records: list[Record], ends: Mapping[int, int]) -> Counter[int]:
-    """The ids that came out below these ends, by partition."""
-    found: Counter[int] = Counter()
-    for record in records:
-        below = record.partition not in ends or record.offset < ends[record.partition]
-        if not is_marker(record) and record.value is not None and below:
-            found[json.loads(record.value)["id"]] += 1
-    return found
-
-
-def white_ends(manifest: Manifest, topic: str) -> dict[int, int]:
+def after_the_cut(manifest: Manifest, topic: str) -> list[ops.Irrevocable]:
+    """The outputs that the cut does not hold."""
     ends = dict.fromkeys(range(PARTITIONS), 0)
-    return ends | {it.partition: it.white_end for it in manifest.captured.senders if it.topic == topic}
+    ends |= {it.partition: it.white_end for it in manifest.captured.senders if it.topic == topic}
+    return [
+        ops.Irrevocable(topic=topic, partition=partition, start=end, end=sys.maxsize)
+        for partition, end in ends.items()
+    ]
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["sent-again", "stored"])
@@ -82,8 +77,8 @@ def test_a_system_whose_cluster_is_lost_goes_on_in_another_one(tmp_path: Path, *
         "no table lies on the disk: the test shows less"
     )
     _, manifest = read_manifest(str(next((tmp_path / "storage").rglob("cut*.json"))))
-    came_out = outputs(before, white_ends(manifest, f"{cycle.prefix}out"))
-    assert sum(outputs(before, {}).values()) > sum(came_out.values()), "nothing came out after the cut"
+    came_out = outputs_kept(before, after_the_cut(manifest, f"{cycle.prefix}out"))
+    assert outputs_kept(before).total() > came_out.total(), "nothing came out after the cut"
     with EmbeddedKafka() as kafka:
         connection = Connection(bootstrap=kafka.bootstrap)
         done = recovered(connection, "", name="cut", storage=storage, into=True)
@@ -101,19 +96,18 @@ def test_a_system_whose_cluster_is_lost_goes_on_in_another_one(tmp_path: Path, *
                 cycle.start(ENV, data=tmp_path / "data")
                 observer.wait_for_workers(cycle.system)
                 take(connection, namespace, "first", storage)
-                cycle.feed(
-                    AT_LOSS if stored else AT_CUT
-                )  # what was sent after the cut, once more, and the rest
+                # What was sent after the cut, once more, and the rest.
+                cycle.feed(AT_LOSS if stored else AT_CUT)
                 cycle.await_tables()
                 wait_until(
                     "all outputs to have come out once",
-                    lambda: came_out + outputs(cycle.records()["out"], {}) == Counter(range(ITEMS)),
+                    lambda: came_out + outputs_kept(cycle.records()["out"]) == Counter(range(ITEMS)),
                     timeout_s=60,
                     period_s=1.0,
                 )
                 cycle.system.stop()
                 assert cycle.tables() == cycle.expected(), "nothing came after the end"
-                assert came_out + outputs(cycle.records()["out"], {}) == Counter(range(ITEMS))
+                assert came_out + outputs_kept(cycle.records()["out"]) == Counter(range(ITEMS))
             finally:
                 cycle.system.stop()
         assembled(connection, namespace, "first")

@@ -37,72 +37,56 @@ class Till:
         node: str,
         topic: str,
         cash: int,
-        inputs: Sequence[str] = (),
-        positions: Mapping[tuple[str, int], int] | None = None,
+        inputs: Sequence[str],
+        positions: Mapping[tuple[str, int], int],
     ) -> None:
-        self.node, self.cash, self.sent = node, cash, 0
-        self.received = 0
-        self.positions = dict(positions or {})
-        self.cut: list[str] = []
-        self.ended = ""
-        self.left = ""
+        self.node, self.cash, self.received, self.ended = node, cash, 0, ""
+        self.positions, self.cut = dict(positions), list[str]()
         self._topic = topic
         self._channel = grpc.insecure_channel(address)
         self._stub = Stub(self._channel)
         self._lock, self._over = threading.Lock(), threading.Event()
-        named = [
-            pb.Input(
-                topic=name,
-                value_codec="json",
-                positions=[
-                    pb.Start(partition=partition, offset=offset)
-                    for (topic_, partition), offset in self.positions.items()
-                    if topic_ == name
-                ],
-            )
+        starts = {
+            name: [pb.Start(partition=n, offset=at) for (of, n), at in positions.items() if of == name]
             for name in inputs
-        ]
-        self._stream = self._stub.Join(pb.JoinRequest(node_id=node, codec="json", inputs=named))
-        first = next(iter(self._stream))
-        assert first.WhichOneof("notice") == "joined"
-        self.process = first.joined.process
-        self._session = ((SESSION_KEY, first.joined.session),)
-        work = (self._hear, self._send, self._receive) if inputs else (self._hear, self._send)
-        self._messages: Any = (
-            self._stub.Receive(pb.ReceiveRequest(node_id=node), metadata=self._session) if inputs else None
-        )
-        self._threads = [threading.Thread(target=each, daemon=True) for each in work]
+        }
+        named = [pb.Input(topic=name, value_codec="json", positions=at) for name, at in starts.items()]
+        self._notices = self._stub.Join(pb.JoinRequest(node_id=node, codec="json", inputs=named))
+        joined = next(iter(self._notices)).joined
+        self.process, self._session = joined.process, ((SESSION_KEY, joined.session),)
+        self._messages = self._stub.Receive(pb.ReceiveRequest(node_id=node), metadata=self._session)
+        works = self._hear, self._send, self._receive
+        self._threads = [threading.Thread(target=self._work, args=(it,), daemon=True) for it in works]
         for thread in self._threads:
             thread.start()
 
-    def _hear(self) -> None:
+    def _work(self, work: Any) -> None:
         try:
-            for notice in self._stream:
-                if notice.WhichOneof("notice") == "marker":
-                    self._record(notice.marker.snapshot_id)
-                self.left = notice.left.reason
+            work()
         except grpc.RpcError as error:
             self.ended = str(error.code())
 
+    def _call(self, name: str, request: Any) -> Any:
+        return getattr(self._stub, name)(request, timeout=CALL_S, metadata=self._session)
+
+    def _hear(self) -> None:
+        for notice in self._notices:
+            if notice.WhichOneof("notice") == "marker":
+                with self._lock:
+                    self._record(notice.marker.snapshot_id)
+
     def _record(self, snapshot: str) -> None:
-        with self._lock:
-            chunks: Sequence[bytes] = [json.dumps({"cash": self.cash}).encode()]
-            for number, data in enumerate(chunks):
-                flush = pb.FlushRequest(
-                    snapshot_id=snapshot, node_id=self.node, state_data=data, chunk=number
-                )
-                assert (
-                    self._stub.FlushChannelState(flush, timeout=CALL_S, metadata=self._session).status
-                    == "STORED"
-                )
-            marker: Any = pb.MarkerRequest(
-                snapshot_id=snapshot,
-                sender_node_id=self.node,
-                timestamp_ns=time.time_ns(),
-                positions=self._places(),
-            )
-            if self._stub.SendMarker(marker, timeout=CALL_S, metadata=self._session).accepted:
-                self.cut.append(snapshot)
+        state = json.dumps({"cash": self.cash}).encode()
+        flush = pb.FlushRequest(snapshot_id=snapshot, node_id=self.node, state_data=state)
+        assert self._call("FlushChannelState", flush).status == "STORED"
+        marker: Any = pb.MarkerRequest(
+            snapshot_id=snapshot,
+            sender_node_id=self.node,
+            timestamp_ns=time.time_ns(),
+            positions=self._places(),
+        )
+        if self._call("SendMarker", marker).accepted:
+            self.cut.append(snapshot)
 
     def _send(self) -> None:
         for number in itertools.count():
@@ -114,27 +98,21 @@ class Till:
                 self._pay(b"purse-%d" % (number % 50), 1 + number % 9)
 
     def _pay(self, key: bytes, amount: int, cause: Any = None) -> None:
-        coin = pb.SendRequest(
-            node_id=self.node, topic=self._topic, key=key, value=b"%d" % amount, cause=cause
-        )
-        self._stub.Send(coin, timeout=CALL_S, metadata=self._session)
+        coin = {"topic": self._topic, "key": key, "value": b"%d" % amount, "cause": cause}
+        self._call("Send", pb.SendRequest(node_id=self.node, **coin))
         self.cash -= amount
-        self.sent += 1
 
     def _receive(self) -> None:
-        try:
-            for message in self._messages:
-                with self._lock:
-                    if self._over.is_set():
-                        return
-                    self._take(message)
-                    if self.received % BATCH == 0:
-                        done: Any = pb.ProcessedRequest(node_id=self.node, positions=self._places())
-                        self._stub.Processed(done, timeout=CALL_S, metadata=self._session)
-                if self._over.wait(PAUSE_S):
+        for message in self._messages:
+            with self._lock:
+                if self._over.is_set():
                     return
-        except grpc.RpcError as error:
-            self.ended = str(error.code())
+                self._take(message)
+                if self.received % BATCH == 0:
+                    done: Any = pb.ProcessedRequest(node_id=self.node, positions=self._places())
+                    self._call("Processed", done)
+            if self._over.wait(PAUSE_S):
+                return
 
     def _take(self, message: Any) -> None:
         amount = int(message.value)
@@ -163,8 +141,7 @@ class Till:
         self._over.set()
         for thread in self._threads[1:]:
             thread.join(CALL_S)
-        if self._messages is not None:
-            self._messages.cancel()
-        self._stream.cancel()
+        self._messages.cancel()
+        self._notices.cancel()
         self._threads[0].join(CALL_S)
         self._channel.close()

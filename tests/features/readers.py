@@ -45,12 +45,13 @@ def standalone(
     folder: Path, settings: Mapping[str, str], *connectors: Path
 ) -> AbstractContextManager[Reader]:
     """A standalone worker of Kafka Connect with these settings and connectors."""
-    worker = _properties(folder / "worker.properties", settings)
+    worker = properties(folder / "worker.properties", settings)
     main = "org.apache.kafka.connect.cli.ConnectStandalone"
     return _running(folder, "connect", main, str(worker), *map(str, connectors))
 
 
-def _properties(file: Path, settings: Mapping[str, str]) -> Path:
+def properties(file: Path, settings: Mapping[str, str]) -> Path:
+    """Write a file of settings."""
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), encoding="utf-8")
     return file
 

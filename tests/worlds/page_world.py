@@ -8,7 +8,7 @@ import dataclasses
 import json
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -65,66 +65,84 @@ def serving(
         thread.join(30)
 
 
-def about(source: InputCut, sender: int, triggered_ms: int, number: int) -> list[dict[str, Any]]:
-    """Rows of `around` for an input: a message received before the cut, and one sent after it."""
-    shared = {"sender": sender, "sender_app": "shop", "receiver_app": source.app, "receiver": source.receiver}
-    shared |= {"topic": source.topic, "partition": source.partition, "key": f"order-{number}"}
-    shared |= {"value": json.dumps({"order": number, "amount": 3 * number}), "seq": 9}
-    early = {"offset": source.position - 1, "side": "white", "received": True}
-    late = {"offset": source.position + 9, "side": "red", "received": False}
-    return [
-        shared | early | {"sent_ms": triggered_ms - 900 + number},
-        shared | late | {"sent_ms": triggered_ms + 400 + number},
-    ]
-
-
-def snapshot(cluster: FakeCluster, folder: Path, name: str) -> None:
-    """Take a snapshot of the workers, write its tables with messages in flight, and give it a verdict."""
-    ledger = cluster.the_ledger
-    trigger = Trigger(n=9_000 + len(ledger.entries), id=name, who="a-test", storage=str(folder))
-    epoch = ledger.put(trigger) + 1
+def folded(cluster: FakeCluster) -> LedgerState:
     state = LedgerState()
-    for entry in ledger.entries:
+    for entry in cluster.the_ledger.entries:
         state.apply(entry.offset, entry.record)
-    captured = state.captured(epoch)
-    messages = [
-        {
-            "sender": captured.inputs[(number * 7) % len(captured.inputs)].receiver,
-            "sender_app": "shop",
-            "receiver_app": source.app,
-            "topic": source.topic,
-            "partition": source.partition,
-            "offset": source.position + number % 3,
-            "key": f"order-{number}",
-            "value": json.dumps({"order": number, "amount": 3 * number}),
-        }
-        for number, source in enumerate(captured.inputs[:40])
-    ]
-    triggered_ms = ledger.entries[epoch - 1].timestamp_ms
-    around = [
-        row
-        for number, source in enumerate(captured.inputs[:60])
-        for row in about(
-            source, captured.inputs[(number * 7 + 1) % len(captured.inputs)].receiver, triggered_ms, number
-        )
-    ]
-    store = LocalStore(folder)
-    manifest = write_snapshot(store, name, epoch, namespace="shop", messages=messages, around=around)
+    return state
+
+
+def triggered(cluster: FakeCluster, folder: Path, name: str) -> int:
+    """Trigger a snapshot; return its epoch."""
+    number = 9_000 + len(cluster.the_ledger.entries)
+    trigger = Trigger(n=number, id=name, who="a-test", storage=str(folder), ttl_ms=60_000_000)
+    return cluster.the_ledger.put(trigger) + 1
+
+
+def judged(
+    cluster: FakeCluster,
+    folder: Path,
+    epoch: int,
+    *checks: CheckEntry,
+    until_ms: int = 86_400_000,
+    **rows: Any,
+) -> Manifest:
+    """Write the tables of a captured snapshot, and put its verdict into the ledger: it fails if there are `checks`. The
+    log keeps it for `until_ms`."""
+    ledger, store, captured = cluster.the_ledger, LocalStore(folder), folded(cluster).captured(epoch)
+    verdict = "INCONSISTENT" if checks else "VERIFIED"
+    checks = checks or tuple(
+        CheckEntry(name=f"V{n}", run=True, status="passed", records=30) for n in range(1, 6)
+    )
+    until = datetime.fromtimestamp(time.time() + until_ms / 1_000, UTC).isoformat(timespec="seconds")
+    manifest = write_snapshot(store, captured.id, epoch, namespace="shop", verdict=verdict, **rows)
     times = tuple(
         AppendedEntry(offset=e.offset, at_ms=e.timestamp_ms) for e in ledger.entries if e.offset >= epoch
     )
-    known = dataclasses.replace(manifest.ledger, triggered_ms=triggered_ms, appended=times)
-    rewrite(store, dataclasses.replace(manifest, captured=captured, ledger=known))
-    checks = tuple(CheckResult(name=f"V{n}", status="passed", records=30) for n in range(1, 6))
-    ledger.put(
-        Verdict(
-            n=7_000 + epoch,
-            epoch=epoch,
-            verdict="VERIFIED",
-            checks=checks,
-            manifest=store.manifest_place(name),
-        )
+    at_ms = ledger.entries[epoch - 1].timestamp_ms
+    manifest = dataclasses.replace(
+        manifest,
+        captured=captured,
+        checks=checks,
+        ledger=dataclasses.replace(manifest.ledger, triggered_ms=at_ms, appended=times),
+        restorable=RestorableEntry(how="until", until=until, topic="orders", partition=0),
     )
+    rewrite(store, manifest)
+    found = tuple(CheckResult(name=it.name, status=it.status, found=it.found) for it in checks)
+    place = store.manifest_place(captured.id)
+    ledger.put(Verdict(n=7_000 + epoch, epoch=epoch, verdict=verdict, checks=found, manifest=place))
+    return manifest
+
+
+# -- a system for diagrams ------------------------------------------------------------------------------------
+
+
+def message(source: InputCut, sender: InputCut, number: int, at: int, **more: Any) -> Row:
+    """A row of `messages` or `around`, at so many records from the cut."""
+    of = {"topic": source.topic, "partition": source.partition, "offset": source.position + at}
+    of |= {
+        "sender": sender.receiver,
+        "sender_app": "shop",
+        "receiver_app": source.app,
+        "key": f"order-{number}",
+    }
+    return of | {"value": json.dumps({"order": number, "amount": 3 * number})} | more
+
+
+def snapshot(cluster: FakeCluster, folder: Path, name: str) -> None:
+    """Take a snapshot of the workers, with messages in flight, received before the cut, and sent after it."""
+    epoch = triggered(cluster, folder, name)
+    inputs = folded(cluster).captured(epoch).inputs
+    ms = cluster.the_ledger.entries[epoch - 1].timestamp_ms
+    messages, around = list[Row](), list[Row]()
+    for n, source in enumerate(inputs[:60]):
+        if n < 40:
+            messages.append(message(source, inputs[n * 7 % len(inputs)], n, n % 3))
+        sender, more = inputs[(n * 7 + 1) % len(inputs)], dict[str, Any](receiver=source.receiver, seq=9)
+        for at, side, sent in ((-1, "white", n - 900), (9, "red", n + 400)):
+            more |= {"side": side, "received": side == "white", "sent_ms": ms + sent}
+            around.append(message(source, sender, n, at, **more))
+    judged(cluster, folder, epoch, messages=messages, around=around)
 
 
 def system(folder: Path) -> FakeCluster:
@@ -176,79 +194,20 @@ def small_system(folder: Path) -> FakeCluster:
     ledger = cluster.the_ledger
     ledger.clock_ms = int(time.time() * 1_000) - 600_000
     worker = Worker(ledger, "bank", "orders")
-    stored(cluster, folder, "monday", [in_state("anna", "10"), in_state("ben", "7"), in_state("cleo", "1")])
-    stored(cluster, folder, "tuesday", [in_state("anna", "10"), in_state("ben", "9"), in_state("dora", "4")])
+
+    def stored(name: str, *checks: CheckEntry, until_ms: int = 86_400_000, **state: str) -> None:
+        rows = [in_state(key, value) for key, value in state.items()]
+        judged(cluster, folder, triggered(cluster, folder, name), *checks, until_ms=until_ms, state=rows)
+
+    stored("monday", anna="10", ben="7", cleo="1")
+    stored("tuesday", anna="10", ben="9", dora="4")
     witness = WitnessEntry(topic="orders", partition=0, offset=3, what="white record after its end")
-    stored(
-        cluster,
-        folder,
-        "broken",
-        [],
-        CheckEntry(name="V1", run=True, status="failed", found=1, witnesses=(witness,)),
-        until_ms=-3_600_000,
-    )
+    failed = CheckEntry(name="V1", run=True, status="failed", found=1, witnesses=(witness,))
+    stored("broken", failed, until_ms=-3_600_000)
     triggered(cluster, folder, "captured")
     worker._reports = False
     triggered(cluster, folder, "running")
     return cluster
-
-
-def triggered(cluster: FakeCluster, folder: Path, name: str) -> int:
-    """Trigger a snapshot; return its epoch."""
-    number = 9_000 + len(cluster.the_ledger.entries)
-    return (
-        cluster.the_ledger.put(
-            Trigger(n=number, id=name, who="a-test", storage=str(folder), ttl_ms=60_000_000)
-        )
-        + 1
-    )
-
-
-def stored(
-    cluster: FakeCluster,
-    folder: Path,
-    name: str,
-    state: Sequence[Row],
-    *checks: CheckEntry,
-    until_ms: int = 86_400_000,
-) -> int:
-    """Take a snapshot and write its tables; it fails by its checks, if there are any. Return its epoch."""
-    epoch = triggered(cluster, folder, name)
-    judge(cluster, folder, name, epoch, state, checks, until_ms=until_ms)
-    return epoch
-
-
-def judge(
-    cluster: FakeCluster,
-    folder: Path,
-    name: str,
-    epoch: int,
-    state: Sequence[Row],
-    checks: Sequence[CheckEntry],
-    *,
-    until_ms: int = 86_400_000,
-) -> Manifest:
-    """Write the tables of a captured snapshot, and put its verdict into the ledger. The log keeps it for `until_ms`."""
-    ledger, store = cluster.the_ledger, LocalStore(folder)
-    verdict = "INCONSISTENT" if any(check.status == "failed" for check in checks) else "VERIFIED"
-    checks = checks or [CheckEntry(name=f"V{n}", run=True, status="passed", records=30) for n in range(1, 6)]
-    until = datetime.fromtimestamp(time.time() + until_ms / 1_000, UTC).isoformat(timespec="seconds")
-    manifest = dataclasses.replace(
-        write_snapshot(store, name, epoch, namespace="shop", verdict=verdict, state=state),
-        checks=tuple(checks),
-        restorable=RestorableEntry(how="until", until=until, topic="orders", partition=0),
-    )
-    rewrite(store, manifest)
-    ledger.put(
-        Verdict(
-            n=7_000 + epoch,
-            epoch=epoch,
-            verdict=verdict,
-            checks=tuple(CheckResult(name=it.name, status=it.status, found=it.found) for it in checks),
-            manifest=store.manifest_place(name),
-        )
-    )
-    return manifest
 
 
 def assembling(cluster: FakeCluster, folder: Path) -> Callable[..., Awaitable[Any]]:
@@ -257,10 +216,7 @@ def assembling(cluster: FakeCluster, folder: Path) -> Callable[..., Awaitable[An
     async def assemble(where: object, spec: ops.JobSpec, notify: Callable[[str], None]) -> Any:
         notify("V1 to V5: every record")
         (epoch,) = map(int, spec.snapshots)
-        state = LedgerState()
-        for entry in cluster.the_ledger.entries:
-            state.apply(entry.offset, entry.record)
-        manifest = judge(cluster, folder, state.snapshots[epoch].trigger.id, epoch, [], ())
+        manifest = judged(cluster, folder, epoch)
         return (SimpleNamespace(verdict=manifest.verdict, manifest="a manifest"),)
 
     return assemble
