@@ -25,9 +25,11 @@ import pyspark
 import pytest
 
 import snapkafka.assembly
-from snapkafka.kafka import Connection, KafkaTopicAdmin
+from snapkafka.errors import TimedOutError
+from snapkafka.kafka import Connection
 from snapkafka.runtime import locked_jars, spark_java_home
-from snapkafka.testing import Broker, wait_until
+from snapkafka.testing import Broker, create_topics
+from snapkafka.until import blocking_until
 from tests.kafka.processes import process
 from tests.marked import marked, with_ctrl_c
 from tests.spark.scene import Stage, play
@@ -138,52 +140,34 @@ class World:
     stuck: str
     folder: Path
 
-    @property
-    def snapshot(self) -> str:
-        return f"{self.stage.namespace}-snap"
-
     def arguments(self, command: str, storage: Path) -> list[str]:
-        at = ["--bootstrap", self.bootstrap]
-        job = [
-            "--snapshot", self.snapshot, "--storage", str(storage), *at, "--namespace", self.stage.namespace,
-        ]  # fmt: skip
+        namespace = {"keep": self.alive, "trigger": self.stuck}.get(command, self.stage.namespace)
+        at = ["--bootstrap", self.bootstrap, "--namespace", namespace]
+        snapshot, stored = f"{self.stage.namespace}-snap", ["--storage", str(storage), *at]
+        spark = ["--engine", "spark", *stored]
         return {
-            "job": [*with_ctrl_c("snapkafka.assembly"), *job],
-            "submit": [*spark_submit(), *job],
-            "assemble": [
-                *COMMAND, "assemble", self.snapshot, "--engine", "spark", "--storage", str(storage), *at,
-                "--namespace", self.stage.namespace,
-            ],
-            "verify": [
-                *COMMAND, "verify", self.snapshot, "--engine", "spark", "--storage", str(storage), *at,
-                "--namespace", self.stage.namespace,
-            ],
-            "keep": [
-                *COMMAND, "keep", "--until", "termination", "--every", "1s", "--engine", "spark",
-                "--storage", str(storage), *at, "--namespace", self.alive,
-            ],
-            "trigger": [*COMMAND, "trigger", "--wait", "--ttl", "15000", *at, "--namespace", self.stuck],
+            "job": [*with_ctrl_c("snapkafka.assembly"), "--snapshot", snapshot, *stored],
+            "submit": [*spark_submit(), "--snapshot", snapshot, *stored],
+            "assemble": [*COMMAND, "assemble", snapshot, *spark],
+            "verify": [*COMMAND, "verify", snapshot, *spark],
+            "keep": [*COMMAND, "keep", "--until", "termination", "--every", "1s", *spark],
+            "trigger": [*COMMAND, "trigger", "--wait", "--ttl", "15000", *at],
             "demo": [*COMMAND, "demo", "--storage", str(storage)],
-        }[command]  # fmt: skip
+        }[command]
 
     def start(self, command: str, storage: Path) -> Running:
         mark, out = uuid.uuid4().hex, self.folder / f"{uuid.uuid4().hex}.txt"
+        more = {
+            "MARK": mark,
+            "COLUMNS": "85",
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
         with out.open("wb") as into:
             started = subprocess.Popen(
-                self.arguments(command, storage),
-                env={
-                    **os.environ,
-                    "MARK": mark,
-                    "COLUMNS": "85",
-                    "JAVA_HOME": str(spark_java_home()),
-                    "PYSPARK_PYTHON": sys.executable,
-                    "SPARK_LOCAL_IP": "127.0.0.1",
-                },
-                stdin=subprocess.DEVNULL,
-                stdout=into,
-                stderr=into,
-                process_group=0,
-            )
+                self.arguments(command, storage), env={**os.environ, **more, "JAVA_HOME": str(spark_java_home())},
+                stdin=subprocess.DEVNULL, stdout=into, stderr=into, process_group=0,
+            )  # fmt: skip
         return Running(started, mark, out)
 
 
@@ -200,25 +184,19 @@ def world(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
 @contextlib.contextmanager
 def living(bootstrap: str, namespace: str, *, reports: bool) -> Iterator[None]:
     """A process that takes part in snapshots, in a thread of its own; without `reports` none is ever captured."""
-    ready, ended = threading.Event(), threading.Event()
-
-    async def live() -> None:
-        connection, topic = Connection(bootstrap=bootstrap), f"{namespace}-orders"
-        admin = KafkaTopicAdmin(connection)
-        await admin.create_topic(topic)
-        await admin.close()
-        async with process(connection, namespace, topic, reports=reports):
-            ready.set()
-            await asyncio.to_thread(ended.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(live()))
+    create_topics(bootstrap, topic := f"{namespace}-orders")
+    alive = process(Connection(bootstrap=bootstrap), namespace, topic, reports=reports)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        assert ready.wait(60), "the process did not join within 60 s"
+        asyncio.run_coroutine_threadsafe(alive.__aenter__(), loop).result(60)
         yield
+        asyncio.run_coroutine_threadsafe(alive.__aexit__(None, None, None), loop).result(60)
     finally:
-        ended.set()
+        loop.call_soon_threadsafe(loop.stop)
         thread.join(30)
+        loop.close()
 
 
 @pytest.fixture(scope="module")
@@ -237,12 +215,10 @@ def hit(world: World, command: str, number: signal.Signals, phase: Phase, storag
         # In its group and not its child, as in a shell's pipeline or under a scheduler.
         neighbour = subprocess.Popen(SLEEPS, process_group=running.process.pid, stderr=subprocess.DEVNULL)
         try:
-            wait_until(
-                f"{command} to be in its phase",
+            blocking_until(
                 lambda running=running: phase.begun(running) or running.process.poll() is not None,  # type: ignore[misc]
-                timeout_s=PHASE_TIMEOUT_S,
-                period_s=0.02,
-            )
+                PHASE_TIMEOUT_S, f"{command} to be in its phase", every_s=0.02,
+            )  # fmt: skip
             in_time = not phase.over(running) and running.process.poll() is None
             with contextlib.suppress(ProcessLookupError):
                 if number is signal.SIGINT:
@@ -258,12 +234,8 @@ def hit(world: World, command: str, number: signal.Signals, phase: Phase, storag
                 rest_within_s = LOST_WITHIN_S
             else:  # under `spark-submit` it is the JVM that was asked, and the job ends with it
                 rest_within_s = ENDS_WITHIN_S if command == "submit" else 0.5
-            with contextlib.suppress(Exception):
-                wait_until(
-                    "the others to end",
-                    lambda running=running: not marked(running.mark),  # type: ignore[misc]
-                    timeout_s=rest_within_s,
-                )
+            with contextlib.suppress(TimedOutError):
+                blocking_until(lambda mark=running.mark: not marked(mark), rest_within_s, "the others to end")  # type: ignore[misc]
             left = [f"{each.pid} {' '.join(each.cmdline())[:150]}" for each in marked(running.mark)]
             assert left == [], f"{len(left)} processes are left\n{running.text}"
             if number is not signal.SIGINT:
@@ -326,16 +298,13 @@ def require_clean(storage: Path, *, killed: bool) -> None:
         return
     unfinished = {item.name for item in LocalStore(storage).leftovers(older_than_s=-60.0)}
     # The demo makes a storage of its own by the time of day; so are the snapshots named that `keep` triggers.
-    storages = [
-        folder
+    storages = {
+        folder.name
         for folder in storage.glob("20*/")
         if folder.name not in unfinished and not (storage / f"{folder.name}.json").exists()
-    ]
-    for folder in (storage, *storages):
-        store = LocalStore(folder)
-        leftovers = {item.name for item in store.leftovers(older_than_s=-60.0)}
+    }
+    for folder in (storage, *(storage / name for name in storages)):
+        leftovers = {item.name for item in LocalStore(folder).leftovers(older_than_s=-60.0)}
         whole = {name for path in folder.glob("*.json") for name in (path.name, path.stem)}
-        others = {path.name for path in folder.iterdir()} - whole - leftovers - {"assembly.txt"}
-        assert others - {each.name for each in storages} == set()
-        if not killed:
-            assert leftovers == set()
+        assert {path.name for path in folder.iterdir()} <= whole | leftovers | storages | {"assembly.txt"}
+        assert killed or leftovers == set()
