@@ -15,9 +15,6 @@ from typing import Any
 import duckdb
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka import TopicPartition as KafkaPartition
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.admin.records_to_delete import RecordsToDelete
 
 from snapkafka import ops
 from snapkafka.demo import TRANSFERS
@@ -149,22 +146,7 @@ def white_after_the_marker(
 def _delete_up_to_and_with(system: Live, place: tuple[str, int, int]) -> None:
     """The broker itself deletes the head of the partition (DeleteRecords)."""
     topic, partition, offset = place
-    tp = KafkaPartition(topic, partition)
-
-    async def delete() -> None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=system.bootstrap)
-        await admin.start()
-        try:
-            await admin.delete_records({tp: RecordsToDelete(before_offset=offset + 1)})
-        finally:
-            await admin.close()
-
-    system.observer.call(delete())
-    wait_until(
-        "the records to be gone",
-        lambda: (
-            system.observer.call(system.observer.admin.log_starts([TopicPartition(topic, partition)]))
-            == {TopicPartition(topic, partition): offset + 1}
-        ),
-        timeout_s=30,
-    )
+    tp, call, admin = TopicPartition(topic, partition), system.observer.call, system.observer.admin
+    call(admin.delete_records(tp, offset + 1))
+    gone = {tp: offset + 1}
+    wait_until("the records to be gone", lambda: call(admin.log_starts([tp])) == gone, timeout_s=30)

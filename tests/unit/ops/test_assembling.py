@@ -86,14 +86,16 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     return Job(tmp_path, monkeypatch)
 
 
-async def test_results_come_back_and_progress_is_reported(job: Job) -> None:
-    job.says({"snapshots": [RESULT]}, lines=("starting Spark", "mine: verifying"))
-    said: list[str] = []
+async def test_results_come_back_and_progress_is_distinguished_from_the_log(job: Job) -> None:
+    job.says({"snapshots": [RESULT]}, lines=("starting Spark", "progress: mine: 1 s", "mine: verifying"))
+    said, reported = list[str](), list[str]()
     spec = changed(MINE, storage="/snaps", invariants=("one_token",), parameters=("n=1",))
-    assert await ops.assemble(HERE, spec, notify=said.append) == (RESULT,)
-    assert said == ["starting Spark", "mine: verifying"]
-    assert job.arguments == []
+    assert await ops.assemble(HERE, spec, notify=said.append, progress=reported.append) == (RESULT,)
+    assert (said, reported) == (["starting Spark", "mine: verifying"], ["mine: 1 s"])
+    assert job.arguments == ["--progress"]
     assert job.spec == changed(spec, bootstrap="127.0.0.1:1")
+    await ops.assemble(HERE, MINE)
+    assert job.arguments == []
 
 
 @pytest.mark.parametrize(
@@ -112,9 +114,6 @@ async def test_an_error_of_the_job_is_the_same_error_here(
     with pytest.raises(expected, match="so it is") as raised:
         await ops.assemble(HERE, MINE)
     assert getattr(raised.value, "hint", "") == "do this"
-
-
-async def test_a_job_that_dies_is_said_with_its_last_words(job: Job) -> None:
     job.says("", status=1, lines=("Traceback", "OutOfMemoryError: heap"))
     with pytest.raises(InternalError, match="ended with status 1: OutOfMemoryError: heap"):
         await ops.assemble(HERE, MINE)
@@ -132,16 +131,6 @@ async def test_without_an_engine_its_extra_is_named(
     with pytest.raises(DependencyMissingError, match=f"assembly needs {module}, ") as raised:
         await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",), engine=engine))
     assert f"snapkafka[{extra}]" in raised.value.hint
-
-
-async def test_how_far_it_is_is_distinguished_from_the_log(job: Job) -> None:
-    lines = ("starting Spark", "progress: mine: 1 s", "mine: read")
-    job.says({"snapshots": [RESULT]}, lines=lines)
-    said, reported = list[str](), list[str]()
-    (found,) = await ops.assemble(HERE, MINE, notify=said.append, progress=reported.append)
-    assert (said, reported) == (["starting Spark", "mine: read"], ["mine: 1 s"])
-    assert job.arguments == ["--progress"]
-    assert found == RESULT
 
 
 async def test_verify_needs_a_manifest_that_is_there(job: Job, tmp_path: Path) -> None:

@@ -64,19 +64,35 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(store.root)
 
 
-async def test_keys_are_counted_per_table_and_change(storage: str) -> None:
+async def test_keys_messages_in_flight_and_progress_are_compared(storage: str) -> None:
+    """Messages per app and topic, whoever the processes are by now; progress of each app in each input."""
     found = await ops.diff(None, "", "monday", "latest", storage=storage)
     assert (found.before.id, found.before.epoch, found.after.id, found.after.epoch) == (
         "monday", 10, "tuesday", 20,
     )  # fmt: skip
-    assert found.tables == (
-        TableChange(app="bank", table="balances", added=2, changed=1, removed=2, unchanged=1),
-        TableChange(app="bank", table="dropped", added=0, changed=0, removed=1, unchanged=0),
-        TableChange(app="bank", table="odd", added=0, changed=1, removed=0, unchanged=0),
-        TableChange(app="shop", table="balances", added=1, changed=0, removed=0, unchanged=0),
-        TableChange(app="shop", table="visits", added=2, changed=0, removed=0, unchanged=0),
-    )
+    counts = [(it.app, it.table, it.added, it.changed, it.removed, it.unchanged) for it in found.tables]
+    assert counts == [
+        ("bank", "balances", 2, 1, 2, 1),
+        ("bank", "dropped", 0, 0, 1, 0),
+        ("bank", "odd", 0, 1, 0, 0),
+        ("shop", "balances", 1, 0, 0, 0),
+        ("shop", "visits", 2, 0, 0, 0),
+    ]
     assert found.keys == ()
+    assert [
+        (c.topic, c.messages_before, c.messages_after, c.bytes_before, c.bytes_after) for c in found.channels
+    ] == [("credits", 3, 4, 27, 44), ("late", 0, 0, 0, 0), ("old", 1, 0, 1, 0)]
+    assert (found.channels[0].sender_app, found.channels[0].receiver_app) == ("bank", "audit")
+    assert [(p.topic, p.partition, p.before, p.after, p.processed) for p in found.progress] == [
+        ("anew", 0, 900, 3, None),  # another topic of the same name
+        ("gone", 0, 5, None, None),
+        ("late", 0, None, 8, None),
+        ("orders", 0, 100, 130, 30),
+        ("orders", 1, 50, 50, 0),
+    ]
+    back = await ops.diff(None, "", "tuesday", "monday", storage=storage)
+    assert ("orders", 0, -30) in {(it.topic, it.partition, it.processed) for it in back.progress}
+    assert (back.tables[0].added, back.tables[0].removed) == (2, 2)
 
 
 async def test_keys_are_named_up_to_a_number_and_distinguished_by_their_bytes(storage: str) -> None:
@@ -121,29 +137,6 @@ async def test_the_values_of_listed_keys(storage: str) -> None:
         ]
     with pytest.raises(BadInputError):
         await ops.diff(None, "", "monday", "tuesday", storage=storage, values=True)
-
-
-async def test_what_was_in_flight_is_compared_per_app_and_topic(storage: str) -> None:
-    """Whoever the processes are by now."""
-    found = await ops.diff(None, "", "monday", "tuesday", storage=storage)
-    assert [
-        (c.topic, c.messages_before, c.messages_after, c.bytes_before, c.bytes_after) for c in found.channels
-    ] == [("credits", 3, 4, 27, 44), ("late", 0, 0, 0, 0), ("old", 1, 0, 1, 0)]
-    assert (found.channels[0].sender_app, found.channels[0].receiver_app) == ("bank", "audit")
-
-
-async def test_progress_is_what_each_app_has_read_of_each_input(storage: str) -> None:
-    found = await ops.diff(None, "", "monday", "tuesday", storage=storage)
-    assert [(p.topic, p.partition, p.before, p.after, p.processed) for p in found.progress] == [
-        ("anew", 0, 900, 3, None),  # another topic of the same name
-        ("gone", 0, 5, None, None),
-        ("late", 0, None, 8, None),
-        ("orders", 0, 100, 130, 30),
-        ("orders", 1, 50, 50, 0),
-    ]
-    back = await ops.diff(None, "", "tuesday", "monday", storage=storage)
-    assert ("orders", 0, -30) in {(it.topic, it.partition, it.processed) for it in back.progress}
-    assert (back.tables[0].added, back.tables[0].removed) == (2, 2)
 
 
 async def test_a_key_of_several_rows_is_as_before_if_they_are(tmp_path: Path) -> None:

@@ -146,22 +146,19 @@ async def test_who_waits_tries_again_what_failed_by_something_that_passes(
 # -- list and show -------------------------------------------------------------------------------------------
 
 
-async def test_show_of_a_running_one_says_what_it_waits_for_and_for_how_long(cluster: FakeCluster) -> None:
-    """Which process, for how long."""
-    Worker(cluster.the_ledger, "shop", "orders")
+async def test_show_has_what_one_waits_for_and_then_processes_positions_and_times(
+    cluster: FakeCluster,
+) -> None:
+    Worker(cluster.the_ledger, "shop", "orders", partitions=2)
+    cluster.the_admin.ends = {TopicPartition("orders", partition): 12 for partition in (0, 1)}
+    await ops.trigger(cluster, "ns", snapshot_id="done", wait=True)
     Worker(cluster.the_ledger, "tills", "sales", reports=False)
-    started = await ops.trigger(cluster, "ns", snapshot_id="s")
-    found = await ops.show(cluster, "ns", "s", clock=lambda: started.triggered_ms + 250)
+    started = await ops.trigger(cluster, "ns", snapshot_id="runs")
+    found = await ops.show(cluster, "ns", "runs", clock=lambda: started.triggered_ms + 250)
     assert found.status is Status.CAPTURING
     assert [(wait.app, wait.waited_ms) for wait in found.waits] == [("tills", 250)]
     assert found.positions == ()
-
-
-async def test_show_of_a_captured_one_has_processes_positions_and_times(cluster: FakeCluster) -> None:
-    Worker(cluster.the_ledger, "shop", "orders", partitions=2)
-    cluster.the_admin.ends = {TopicPartition("orders", partition): 12 for partition in (0, 1)}
-    await ops.trigger(cluster, "ns", snapshot_id="s", wait=True)
-    found = await ops.show(cluster, "ns", "s")
+    found = await ops.show(cluster, "ns", "done")
     (process,) = found.processes
     assert (process.app, process.heard, process.cut_us) == ("shop", "ledger", 90)
     assert process.reported_ms == 1
@@ -190,18 +187,22 @@ async def test_shown_by_a_moment_is_the_last_one_captured_by_then(cluster: FakeC
     with pytest.raises(UnknownSnapshotError):
         await ops.show(cluster, "ns", epoch=4711)
 
+    asked: list[dict[str, Any]] = [{}, {"name": "s", "epoch": 1}, {"epoch": 0, "at_ms": 0}]
+    for several in asked:
+        with pytest.raises(BadInputError):
+            await ops.show(cluster, "ns", **several)
 
-@pytest.mark.parametrize("asked", [{}, {"name": "s", "epoch": 1}, {"epoch": 0, "at_ms": 0}])
-async def test_shown_is_one_snapshot(cluster: FakeCluster, asked: dict[str, Any]) -> None:
-    with pytest.raises(BadInputError):
-        await ops.show(cluster, "ns", **asked)
 
-
-async def test_a_namespace_and_its_ledger_are_needed(cluster: FakeCluster) -> None:
+async def test_a_namespace_and_its_whole_ledger_are_needed(cluster: FakeCluster) -> None:
     cluster.the_ledger.exists = False
     for namespace, error in (("ns", LedgerUnusableError), ("", BadInputError), ("two words", BadInputError)):
         with pytest.raises(error):
             await ops.list_snapshots(cluster, namespace)
+    cluster.the_ledger.exists = True
+    Worker(cluster.the_ledger, "shop", "orders")
+    await cluster.the_ledger.trim(1)  # by hand
+    with pytest.raises(LedgerUnusableError, match="1"):
+        await ops.list_snapshots(cluster, "ns")
 
 
 # -- pause, resume, retire -----------------------------------------------------------------------------------
@@ -295,13 +296,6 @@ async def test_chunks_are_no_larger_than_the_ledger_takes(
     assert await ops.list_snapshots(cluster, "ns") == before
 
 
-async def test_a_ledger_that_was_trimmed_by_hand_is_refused(cluster: FakeCluster) -> None:
-    Worker(cluster.the_ledger, "shop", "orders")
-    await cluster.the_ledger.trim(1)
-    with pytest.raises(LedgerUnusableError, match="1"):
-        await ops.list_snapshots(cluster, "ns")
-
-
 # -- verdicts, and the wait for a capture --------------------------------------------------------------------
 
 
@@ -325,17 +319,13 @@ async def test_verdicts_name_their_snapshot_and_where_to_read_on(cluster: FakeCl
     assert found[0].triggered_ms < found[0].verified_ms
     assert await listed(cluster, good_at + 1) == found[1:]
     assert await listed(cluster, None) == []
-
-
-async def test_a_verdict_is_heard_as_it_is_appended(cluster: FakeCluster) -> None:
-    Worker(cluster.the_ledger, "shop", "orders")
-    epoch = (await ops.trigger(cluster, "ns", snapshot_id="a", wait=True)).epoch
-    stream = ops.verdicts(cluster, "ns", start=await cluster.the_ledger.end())
+    stream = ops.verdicts(cluster, "ns", start=await ledger.end())
     awaited = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)
-    cluster.the_ledger.put(Verdict(n=1, epoch=epoch, verdict="VERIFIED"))
-    found = await asyncio.wait_for(awaited, 5)
-    assert (found.id, found.good) == ("a", True)
+    third = (await ops.trigger(cluster, "ns", snapshot_id="c", wait=True)).epoch
+    ledger.put(Verdict(n=4, epoch=third, verdict="VERIFIED"))
+    heard = await asyncio.wait_for(awaited, 5)
+    assert (heard.id, heard.good) == ("c", True)
     await stream.aclose()  # type: ignore[attr-defined]
 
 

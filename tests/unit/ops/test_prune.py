@@ -81,32 +81,62 @@ def names(store: LocalStore) -> list[str]:
     return sorted(path.relative_to(store.root).as_posix() for path in store.root.rglob("*") if path.is_file())
 
 
-async def going(store: LocalStore, last: int) -> list[str]:
-    return [item.id for item in (await plan(store, last)).removed]
+Put = dict[str, Any]
+
+
+def item(name: str, epoch: int, **more: Any) -> Put:
+    return {"snapshot_id": name, "epoch": epoch, **more}
 
 
 # -- the rules -----------------------------------------------------------------------------------------------
 
 
-async def test_the_newest_good_one_stays_however_old(store: LocalStore) -> None:
-    put(store, "older", 1, days_old=90)
-    put(store, "good", 2, days_old=80, verdict="VERIFIED_WITH_REPLAYS")
-    put(store, "open", 3, days_old=70, verdict="UNVERIFIABLE")
-    put(store, "bad", 4, days_old=60, verdict="INCONSISTENT")
-    found = await plan(store, last=0)
-    assert [item.id for item in found.removed] == ["bad", "open", "older"]
-    assert [(item.id, item.why) for item in found.kept] == [("good", "newest good snapshot")]
+OTHER_LEDGER = LedgerEntry(topic=LEDGER.topic, topic_id="1" * 32)
+TWO = [
+    item("a1", 900, days_old=9, namespace="a"),
+    item("a2", 3, days_old=2, namespace="a", ledger=OTHER_LEDGER),
+    item("b1", 1, days_old=20, namespace="b"),
+    item("b2", 2, days_old=20, namespace="b", verdict="INCONSISTENT"),
+]
+NAMED = [item("below", 1), item("above", 2, files=("below/state/part-00000.parquet",))]
+NEWEST = "newest good snapshot"
+#: What is there, how many of the newest are kept of which namespace; what goes, and why others stay.
+RULES: dict[str, tuple[list[Put], int, str, list[str], dict[str, str]]] = {
+    "the newest good one stays however old": (
+        [
+            item("older", 1, days_old=90),
+            item("good", 2, days_old=80, verdict="VERIFIED_WITH_REPLAYS"),
+            item("open", 3, days_old=70, verdict="UNVERIFIABLE"),
+            item("bad", 4, days_old=60, verdict="INCONSISTENT"),
+        ],
+        0, "", ["bad", "open", "older"], {"good": NEWEST},
+    ),
+    "each namespace counts for itself, each ledger begins with low epochs": (
+        TWO, 1, "", ["a1"], {"a2": NEWEST, "b1": NEWEST, "b2": "one of the newest 1"},
+    ),
+    "one namespace alone": (
+        TWO, 0, "b", ["b2"], dict.fromkeys(("a1", "a2"), "of another namespace") | {"b1": NEWEST},
+    ),
+    "parents of what stays stay, and theirs": (
+        [item("root/1", 1), item("middle", 2, parent="root/1"), item("alone", 3), item("tip", 4, parent="middle")],
+        1, "", ["alone"], {"tip": NEWEST, "middle": "tip builds on it", "root/1": "middle builds on it"},
+    ),
+    "files that another names": (NAMED, 1, "", [], {"above": NEWEST, "below": "above builds on it"}),
+    "files of nobody that stays": ([*NAMED, item("new", 3)], 1, "", ["above", "below"], {"new": NEWEST}),
+}  # fmt: skip
 
 
-async def test_each_namespace_counts_for_itself_and_each_ledger_begins_with_low_epochs(
-    store: LocalStore,
-) -> None:
-    put(store, "a1", 900, days_old=9, namespace="a")
-    put(store, "a2", 3, days_old=2, namespace="a", ledger=LedgerEntry(topic=LEDGER.topic, topic_id="1" * 32))
-    put(store, "b1", 1, days_old=20, namespace="b")
-    put(store, "b2", 2, days_old=20, namespace="b", verdict="INCONSISTENT")
-    assert await going(store, last=1) == ["a1"]
-    assert [item.id for item in (await plan(store, last=0, namespace="b")).removed] == ["b2"]
+@pytest.mark.parametrize("rule", RULES)
+async def test_what_goes_and_why_others_stay(store: LocalStore, rule: str) -> None:
+    there, last, namespace, gone, stay = RULES[rule]
+    for each in there:
+        put(store, **each)
+    found = await plan(store, last, namespace)
+    assert [item.id for item in found.removed] == gone
+    assert {item.id: item.why for item in found.kept} == stay
+    for only in found.removed:
+        if only.id == "above":
+            assert only.bytes == 100 + store.manifest_path("above").stat().st_size, "its own alone"
 
 
 async def test_what_to_keep_has_to_be_said_and_every_manifest_can_be_read(store: LocalStore) -> None:
@@ -120,33 +150,6 @@ async def test_what_to_keep_has_to_be_said_and_every_manifest_can_be_read(store:
         await plan(store, 1)
     with pytest.raises(StorageError):
         await ops.plan_pruning(str(store.root / "none"), ops.Policy(last=1))
-
-
-# -- parents -------------------------------------------------------------------------------------------------
-
-
-async def test_parents_of_what_stays_stay_and_theirs(store: LocalStore) -> None:
-    put(store, "root/1", 1)
-    put(store, "middle", 2, parent="root/1")
-    put(store, "alone", 3)
-    put(store, "tip", 4, parent="middle")
-    found = await plan(store, last=1)
-    assert [item.id for item in found.removed] == ["alone"]
-    assert {item.id: item.why for item in found.kept} == {
-        "tip": "newest good snapshot",
-        "middle": "tip builds on it",
-        "root/1": "middle builds on it",
-    }
-
-
-async def test_a_snapshot_whose_files_another_names_is_in_use(store: LocalStore) -> None:
-    put(store, "below", 1)
-    put(store, "above", 2, files=("below/state/part-00000.parquet",))
-    assert await going(store, last=1) == []
-    put(store, "new", 3)
-    assert await going(store, last=1) == ["above", "below"]
-    (only,) = [item for item in (await plan(store, last=1)).removed if item.id == "above"]
-    assert only.bytes == 100 + store.manifest_path("above").stat().st_size, "its own alone"
 
 
 # -- what restores and forks need ----------------------------------------------------------------------------
