@@ -8,8 +8,9 @@ import re
 import signal
 import subprocess
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,15 +24,6 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1_800)]
 AGAIN_S = 240.0
 
 
-@contextlib.contextmanager
-def relevant(said: Path) -> Iterator[None]:
-    """What was said until then, where a wait is in vain."""
-    try:
-        yield
-    except TimedOutError as error:
-        raise TimedOutError(f"{error}; until then it said:\n{said.read_text()}") from error
-
-
 class Terminal:
     """The demo in one terminal, and a shell in another."""
 
@@ -40,24 +32,23 @@ class Terminal:
         with self.output.open("wb") as out:
             self.demo = subprocess.Popen(
                 [*with_ctrl_c("snapkafka"), "demo", "--keep", "--storage", str(folder / "snaps")],
-                env={**os.environ, "MARK": str(folder)},
-                stdin=subprocess.PIPE,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-            )
+                env=os.environ | {"MARK": str(folder)},
+                stdin=subprocess.PIPE, stdout=out, stderr=out, start_new_session=True,
+            )  # fmt: skip
 
     def text(self) -> str:
         return self.output.read_text()
 
-    def see(self, what: str, *, timeout_s: float, since: int = 0) -> int:
-        """Wait until the demo has printed it; return the length of what it had printed."""
-        with relevant(self.output):
-            blocking_until(
-                lambda: re.search(what, self.text()[since:]) or self.demo.poll() is not None, timeout_s, what
-            )
+    def wait(self, holds: Callable[[], Any], what: str, *, timeout_s: float = AGAIN_S) -> None:
+        try:
+            blocking_until(lambda: holds() or self.demo.poll() is not None, timeout_s, what, every_s=1.0)
+        except TimedOutError as error:
+            raise TimedOutError(f"{error}; until then it said:\n{self.text()}") from error
         assert self.demo.poll() is None, self.text()
-        return len(self.text())
+
+    def see(self, what: str, *, timeout_s: float, since: int = 0) -> None:
+        """Wait until the demo has printed it."""
+        self.wait(lambda: re.search(what, self.text()[since:]), what, timeout_s=timeout_s)
 
     def press_enter(self, what: str, since: int) -> None:
         """Press Enter until the demo prints it: a worker may still be about to end."""
@@ -69,8 +60,7 @@ class Terminal:
             keys.flush()
             return re.search(what, self.text()[since:]) is not None
 
-        with relevant(self.output):
-            blocking_until(started, 60, what, every_s=1.0)
+        self.wait(started, what, timeout_s=60)
 
     def lines(self, title: str) -> list[str]:
         """The commands that are printed below a title."""
@@ -78,61 +68,38 @@ class Terminal:
         return [line.strip() for line in block.splitlines()]
 
     def type(self, *lines: str) -> subprocess.CompletedProcess[str]:
-        export, *_ = self.lines("In another terminal")
-        return subprocess.run(
-            ["bash", "-e", "-c", "\n".join([export, *lines])], capture_output=True, text=True, timeout=300
-        )
+        script = "\n".join([self.lines("In another terminal")[0], *lines])
+        return subprocess.run(["bash", "-e", "-c", script], capture_output=True, text=True, timeout=300)
+
+    def run(self, *lines: str) -> str:
+        done = self.type(*lines)
+        assert done.returncode == 0, (lines, done.stdout, done.stderr)
+        return done.stdout
 
     @contextlib.contextmanager
     def running(self, line: str) -> Iterator[None]:
         """Run a command that does not end by itself; it is ended as by `kill`."""
-        export, *_ = self.lines("In another terminal")
+        script = f"{self.lines('In another terminal')[0]}\nexec env {line}"
         with (self.folder / "worker.txt").open("wb") as out:
-            process = subprocess.Popen(
-                ["bash", "-c", f"{export}\nexec env {line}"],
-                env={**os.environ, "MARK": str(self.folder)},
-                stdout=out,
-                stderr=out,
-            )
+            env = os.environ | {"MARK": str(self.folder)}
+            process = subprocess.Popen(["bash", "-c", script], env=env, stdout=out, stderr=out)
         try:
             yield
         finally:
             process.terminate()
             process.wait(60)
 
-    def wait_for_a_worker(self, namespace: str) -> None:
-        doctor = f"{self.snapkafka} doctor --json --namespace {namespace}"
-        blocking_until(
-            lambda: 'fork.staging.accounts": 1' in self.type(f"{doctor} || true").stdout,
-            AGAIN_S,
-            "a worker of the fork",
-        )
-
-    @property
-    def snapkafka(self) -> str:
-        """As the demo prints it."""
-        return self.lines("In another terminal")[1].split()[0]
-
     def capture(self, trigger: str) -> int:
         """Ask for snapshots, numbered by `$N`, until one is captured; return its number."""
-        answers: list[str] = []
 
         def captured() -> bool:
             self.asked += 1
             done = self.type(f"N={self.asked}", trigger)
-            answers.append(done.stderr or done.stdout)
+            print(done.stderr or done.stdout)
             return done.returncode == 0
 
-        try:
-            blocking_until(captured, AGAIN_S, "a snapshot", every_s=1.0)
-        except TimedOutError as error:
-            raise TimedOutError(f"{error}; the last: {answers[-1]}\n{self.text()}") from error
+        self.wait(captured, "a snapshot")
         return self.asked
-
-    def run(self, *lines: str) -> str:
-        done = self.type(*lines)
-        assert done.returncode == 0, (lines, done.stdout, done.stderr)
-        return done.stdout
 
 
 def test_a_crash_and_a_restore_are_practised(tmp_path: Path) -> None:
@@ -168,7 +135,8 @@ def test_a_crash_and_a_restore_are_practised(tmp_path: Path) -> None:
         create, worker, drop = terminal.lines("A fork")
         terminal.run(create)
         with terminal.running(worker):
-            terminal.wait_for_a_worker("fork.staging.demo")
+            doctor = f"{commands[0].split()[0]} doctor --json --namespace fork.staging.demo || true"
+            terminal.wait(lambda: 'fork.staging.accounts": 1' in terminal.run(doctor), "a worker of the fork")
         terminal.run(drop)
         terminal.demo.send_signal(signal.SIGINT)
         assert terminal.demo.wait(120) in (0, 130)
