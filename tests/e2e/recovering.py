@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import subprocess
 import sys
 from typing import Any, Final
@@ -30,15 +29,8 @@ class Operator:
         assert self.process.stderr is not None
         return any(line.strip() == f"restore: {phase}" for line in self.process.stderr)
 
-    def suspend_at(self, phase: str) -> None:
-        """Stop it by a signal when it prints this phase."""
-        assert self.comes_to(phase), f"it never came to {phase}: status {self.process.wait(10)}"
-        self.process.send_signal(signal.SIGSTOP)
-
-    def ends(self, *, resumed: bool = False) -> tuple[int, str, str]:
+    def ends(self) -> tuple[int, str, str]:
         """Wait for its end: status, and what it printed as results and as errors."""
-        if resumed:
-            self.process.send_signal(signal.SIGCONT)
         try:
             out, err = self.process.communicate(timeout=ENDS_WITHIN_S)
         finally:
