@@ -187,17 +187,6 @@ class Trace(Request, frozen=True):
 # -- trust ----------------------------------------------------------------------------------------------------
 
 
-class Audit(Request, frozen=True):
-    """Compare the tables of running workers with their changelogs.
-
-    Finds values that were changed in place and never assigned, which every recovery loses.
-    """
-
-    snapshot: Annotated[str, option("ID", "One that was triggered for an audit. Default: trigger one.")] = ""
-    apps: Annotated[tuple[str, ...], APPS] = ()
-    ttl_ms: Annotated[int, TTL] = 5_000
-
-
 class Verdicts(Request, frozen=True):
     """Print verdicts as lines of JSON.
 

@@ -52,7 +52,6 @@ HELPS: Final = {
         f"latest {STORED}",
         "Verify an assembled snapshot again.\n\nIt reads manifest and log; with --offline the files alone.",
     ),
-    "audit": Help(TRUST, "trust", f"{STORED}", verbs.Audit),
     "verdicts": Help(TRUST, "snapshots", "--follow", verbs.Verdicts),
     "drill": Help(TRUST, "trust", "--app 'python -m faust -A shop worker'", verbs.Drill),
     "restore": Help(RECOVER, "recovery", "latest --dry-run", verbs.Restore),

@@ -62,7 +62,6 @@ async def compose_trigger(
     state: LedgerState,
     *,
     attempt: int = 1,
-    audit: bool = False,
     catch_up: Callable[[], Awaitable[None]] | None = None,
     **options: Any,
 ) -> Trigger:
@@ -124,7 +123,6 @@ async def compose_trigger(
         asked_at=asked_at,
         align=asked.align,
         sends=graph_of_apps(state, apps).stated() if asked.align else (),
-        audit=audit,
     )
 
 

@@ -24,8 +24,6 @@ from snapkafka.restore.planning import plan_recovery, recover
 from snapkafka.restore.rules import Mask, Suppression, read_masks, read_suppression
 
 from .assembling import ExaminedFiles, Launch, assemble, verify, verify_offline
-from .audit_comparison import AuditedPartition
-from .auditing import AuditReport, audit
 from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details

@@ -172,8 +172,7 @@ class Trigger:
     out of scope, and retired ones, that ran without taking part as far as the author saw their groups. `stopped`: the
     apps in scope that do not run. `asked_at`: how far the author had read the ledger when it asked the broker for all
     this: if a process has left since, the snapshot fails; -1: it did not ask. `align`: each process cuts when nothing
-    is in flight to it (R16); `sends`: to which topics each app sends, as earlier reports show. `audit`: workers send
-    what their tables hold at the cut, for a comparison with the changelogs.
+    is in flight to it (R16); `sends`: to which topics each app sends, as earlier reports show.
     """
 
     process: int = NOBODY
@@ -193,7 +192,6 @@ class Trigger:
     asked_at: int = -1
     align: bool = False
     sends: tuple[AppSends, ...] = ()
-    audit: bool = False
 
 
 @value

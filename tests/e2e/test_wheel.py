@@ -38,7 +38,6 @@ WAYS: list[tuple[tuple[str, ...], str, int]] = [
     (("verify", "one", "--offline", "--storage", "tables"), "", UNKNOWN),
     (("keep", "--until", "termination", "--every", "10s", "--storage", "s", *NO_BROKER), "embedded", AWAY),
     (("keep", "--every", "10m", "--once", "--storage", "tables", *NO_BROKER), "embedded", AWAY),
-    (("audit", "--storage", "tables", *NO_BROKER), "embedded", AWAY),
     (("verdicts", *NO_BROKER), "", AWAY),
     (("query", "SELECT 1", "--storage", "tables"), "query", UNKNOWN),
     (("diff", "one", "two", "--storage", "tables"), "query", UNKNOWN),

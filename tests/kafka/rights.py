@@ -39,7 +39,7 @@ def rights(
 ) -> list[Right]:
     """Return the rights of the page's table, with the names of a namespace."""
     names: Mapping[str, list[str]] = {
-        "LEDGER": [f"_snapkafka.{namespace}"], "AUDIT": [f"_snapkafka-audit.{namespace}"],
+        "LEDGER": [f"_snapkafka.{namespace}"],
         "INPUTS": [*inputs], "CHANGELOGS": [*changelogs], "OUTPUTS": [], "APPS": [*apps],
         "CLUSTER": ["kafka-cluster"], "ANY": ["*"], "OWN": [f"snapkafka.{namespace}."],
     }  # fmt: skip

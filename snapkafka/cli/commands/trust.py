@@ -1,4 +1,4 @@
-"""What can be relied on: `doctor`, `audit`, `drill`, `invariants`."""
+"""What can be relied on: `doctor`, `drill`, `invariants`."""
 
 from __future__ import annotations
 
@@ -7,28 +7,26 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from msgspec.structs import asdict
 
 from snapkafka import ops
 from snapkafka.advice import Advice
-from snapkafka.cli.build import command, good
+from snapkafka.cli.build import command
 from snapkafka.cli.running import (
     connect,
     console,
     json_of,
     notifier,
     print_json,
-    progress_lines,
     run,
     who,
     write_file,
 )
-from snapkafka.cli.screen import COLOURS, ROWS_SHOWN
+from snapkafka.cli.screen import COLOURS
 from snapkafka.drivers.faust.offline import DescribedApp, describe_app_at
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.ops import Invariant
 from snapkafka.runtime.extras import extra_missing
-from snapkafka.verbs import Audit, Doctor, Drill, Invariants, Where
+from snapkafka.verbs import Doctor, Drill, Invariants, Where
 
 #: As many others of a kind are named.
 NAMED_MAX: Final = 3
@@ -80,32 +78,6 @@ def doctor(at: Where, asked: Doctor) -> None:
             console.print(("Snapshots hold all of this app." if asked.offline else "No problems.", "green"))
     if not found.well:
         raise typer.Exit(EXIT_NOT_GOOD)
-
-
-# -- audit ----------------------------------------------------------------------------------------------------
-
-
-def _print_audit(found: ops.AuditReport) -> None:
-    console.show(found, ("findings",))
-    console.note("differs", (it.cause for it in found.findings[:ROWS_SHOWN]), "red")
-    if (more := len(found.findings) - ROWS_SHOWN) > 0:
-        console.print(f"{more:,} more: --json has them")
-
-
-@command("audit", _print_audit, status=good("same"))
-async def audit(
-    at: Where, asked: Audit, spec: Annotated[ops.JobSpec, ("storage", "unpickle", "engine")]
-) -> ops.AuditReport:
-    with progress_lines() as progress:
-        return await ops.audit(
-            connect(at.bootstrap),
-            ops.changed(spec, namespace=at.namespace),
-            **asdict(asked),
-            who=who(),
-            capturing=progress,
-            notify=notifier(),
-            progress=progress,
-        )
 
 
 # -- drill ----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-from snapkafka.protocol.actions import SendMarkers, TurnedRed
+from snapkafka.protocol.actions import SendMarkers
 from snapkafka.protocol.events import InputsRevoked
 
 from ..aio_client import send_markers
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from snapkafka.config import Config
     from snapkafka.protocol.records import Report, TopicPartition, WhyUnread
 
-    from .audit import TableAudit
-
 
 class FaustDriver(Process):
     """`app.snapkafka`: this worker as a process of the protocol."""
@@ -50,7 +48,6 @@ class FaustDriver(Process):
     incoming: IncomingRecords | None = None
     outgoing: OutgoingRecords | None = None
     membership: Membership | None = None
-    audit: TableAudit | None = None
 
     def __init__(self, app: Any, config: Config) -> None:
         super().__init__(config, app)
@@ -141,23 +138,6 @@ class FaustDriver(Process):
         """Send them soon, and before any red record."""
         if self.outgoing is not None:
             send_markers(self.sends, self.outgoing.client, action)
-
-    def turned_red(self, action: TurnedRed, us: int) -> None:
-        """Measure the cut, and audit the tables if that is asked for."""
-        cut = [
-            view
-            for at, view in sorted(self.machine.ledger.open.items())
-            if action.previous < at <= action.epoch
-        ]
-        if asked := [view.epoch for view in cut if view.trigger.audit and self._is_of(view.trigger.apps)]:
-            from .audit import TableAudit
-
-            self.audit = self.audit or TableAudit(self)
-            self.audit.begin(asked)
-        super().turned_red(action, us)
-
-    def _is_of(self, apps: tuple[str, ...]) -> bool:
-        return not apps or self.app.conf.id in apps
 
     def hold_inputs(self) -> None:
         """Keep what arrives, and what waits for its agent."""

@@ -18,14 +18,10 @@ STOP_WITHIN_S: Final = 1.0
 
 
 class LedgerProducer:
-    """A producer that connects when first used.
+    """A producer that connects when first used."""
 
-    Args:
-        compression: of its batches; None: what is sent is compressed already.
-    """
-
-    def __init__(self, connection: Connection, topic: str, *, compression: str | None = COMPRESSION) -> None:
-        self._connection, self._topic, self._compression = connection, topic, compression
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self._connection, self._topic = connection, topic
         self._producer: Any = None
         self._stopping: set[asyncio.Task[None]] = set()
         self._sending = asyncio.Lock()
@@ -44,7 +40,7 @@ class LedgerProducer:
                 acks="all",
                 enable_idempotence=True,
                 linger_ms=0,
-                compression_type=self._compression,
+                compression_type=COMPRESSION,
                 max_request_size=2 * RECORD_BYTES_MAX,
             )
             self._producer = await clients.started(producer)

@@ -49,7 +49,6 @@ VERBS: Final[dict[str, tuple[list[str], tuple[str, ...]]]] = {
     "verify": (["a"], ("verify",)),
     "verify --offline": (["a", "--storage", "/s"], ("verify_offline",)),
     "keep": (["--every", "1h"], ("keep",)),
-    "audit": ([], ("audit",)),
     "drill": (["--app", "worker"], ("drill",)),
     "invariants": ([], ("invariants",)),
     "invariants money": ([], ("invariants",)),

@@ -16,7 +16,7 @@ from snapkafka.units import duration_ms
 from snapkafka.wire import headers as wire
 
 from ...patches import after
-from ..describe import in_transactions, is_global
+from ..describe import in_transactions
 from .reads import USED, is_fixed, reporting
 
 if TYPE_CHECKING:
@@ -78,8 +78,6 @@ class Tables:
         self._void: set[tuple[Any, int]] = set()  # records in Faust's queue that are not to be applied
         self._asked: set[Any] = set()  # changelog partitions of which a store was asked what it holds
         self.holds = False  # did one hold anything, and so effects that were never met here?
-        #: Changelog partition of a global table -> one past the last applied.
-        self._applied: dict[Any, int] = {}
         #: Input -> where its log ended, when it was first assigned: a bound of such effects. Later ones will be met.
         self.bounds: dict[TopicPartition, int] = {}
 
@@ -136,15 +134,6 @@ class Tables:
         """Return one past the last event of an input that may have had effects in the tables; 0: none had."""
         return max(self._effects.get((wire.topic_check(tp.topic), tp.partition), 0), self.bounds.get(tp, 0))
 
-    def applied(self, table: Any, tp: TopicPartition) -> int | None:
-        """Return up to which offset the copy of a global table has applied its changelog; None: the table is not
-        global."""
-        if not is_global(table):
-            return None
-        if tp not in self._applied and (stored := table.persisted_offset(tp)) is not None:
-            self._applied[tp] = stored + 1
-        return self._applied.get(tp, 0)
-
     def void(self, tp: Any, offset: int) -> None:
         """Drop a record of a changelog by a process that is older than a restore: it is not applied."""
         self._void.add((tp, offset))
@@ -166,11 +155,6 @@ class Tables:
             places = [(event.message.tp, event.message.offset) for event in batch]
             batch = [event for event, at in zip(batch, places, strict=True) if at not in self._void]
             self._void.difference_update(places)
-        if self._reads.scan is not None and table.of_sets:
-            for event in batch:
-                self._reads.scan.before_use(table, _key(table, event.key))
-        if is_global(table):
-            self._applied.update((event.message.tp, event.message.offset + 1) for event in batch)
         return batch
 
     def comes_in(self, table: Any, event: Any) -> bool:

@@ -75,14 +75,12 @@ class Reads:
     """The reads of the tables of one app.
 
     Attributes:
-        scan: of an audit, which encodes a key before it is handed out or changed; while one runs.
         unnoted: table -> the thread that has read it, and the machine does not know yet.
         first_threads: table -> the first thread besides the loop's that has read it.
     """
 
     def __init__(self, driver: FaustDriver) -> None:
         self._driver, self._machine = driver, driver.machine
-        self.scan: Any = None
         self.unnoted: dict[str, str] = {}
         self.first_threads: dict[str, str] = {}
 
@@ -138,8 +136,6 @@ class Reads:
     def touched(self, table: Any, key: Any, *, write: bool) -> None:
         """Note that the event running here reads or writes a key."""
         try:
-            if self.scan is not None:
-                self.scan.before_use(table, key)
             if get_ident() != self._driver.thread and self._elsewhere(table, key, write=write):
                 return
             if self._machine.colours.tearing:
@@ -156,8 +152,6 @@ class Reads:
     def note_lookup(self, table: Any, key: Any) -> None:
         """Note that the event running here has read a value that it can see change."""
         try:
-            if self.scan is not None:
-                self.scan.before_use(table, key)
             if not table.in_place or self._driver.absent:
                 self.touched(table, key, write=False)
             elif get_ident() == self._driver.thread or not self._elsewhere(table, key, write=False):
@@ -185,15 +179,9 @@ class Reads:
     # -- whole tables -------------------------------------------------------------------------------------------
 
     @contained(USED)
-    def hold_whole(self, table: Any, *, values: bool) -> None:
+    def hold_whole(self, table: Any) -> None:
         """Note that the event running here iterates over a table, counts, compares or copies it: it may read any key
-        until it ends.
-
-        Args:
-            values: it gets the objects of the table.
-        """
-        if self.scan is not None and values:
-            self.scan.read_whole(table)
+        until it ends."""
         if self._driver.absent:
             return
         if get_ident() != self._driver.thread and self._elsewhere(table, None, write=False):
@@ -300,8 +288,7 @@ def reporting(cls: Hashable, *, of_sets: bool) -> Any:
     members: dict[str, Any] = {function.__name__: function for function in comes_in}
     members |= {name: changing(name) for name in CHANGES}
     members |= {"clone": clone, "__contains__": noting("__contains__", _looks_for)}
-    members |= {name: noting(name, _goes_over) for name in ("__iter__", "__len__")}
-    members |= {"copy": noting("copy", _copies)}
+    members |= {name: noting(name, _goes_over) for name in ("__iter__", "__len__", "copy")}
     members |= {name: viewed(name, kind) for name, kind in VIEWS.items()}
     if of_sets:
         members["__getitem__"] = noting("__getitem__", _looks_up)
@@ -318,11 +305,7 @@ def _looks_up(table: Any, key: Any) -> None:
 
 
 def _goes_over(table: Any) -> None:
-    table.reads.hold_whole(table, values=False)
-
-
-def _copies(table: Any) -> None:
-    table.reads.hold_whole(table, values=True)
+    table.reads.hold_whole(table)
 
 
 #: What a view does with the whole table. Whether a key is in it is a look-up by that key.
@@ -330,12 +313,11 @@ KEY_USES: Final[Uses] = {"__iter__": iter, "__reversed__": reversed, "__len__": 
 USES: Final[Uses] = {**KEY_USES, "__contains__": operator.contains}
 
 
-def _view_of(kind: Any, uses: Uses, *, values: bool) -> Any:
+def _view_of(kind: Any, uses: Uses) -> Any:
     """Return a class of views that report their use.
 
     Args:
         kind: of views, with all that follows from these uses.
-        values: they hand out objects of the table.
     """
 
     def __init__(self: Any, view: Any, table: Any) -> None:  # noqa: N807
@@ -344,7 +326,7 @@ def _view_of(kind: Any, uses: Uses, *, values: bool) -> Any:
     def reporting(use: Callable[..., Any]) -> Callable[..., Any]:
         def used(self: Any, *args: Any) -> Any:
             table = self._mapping
-            table.reads.note(_copies if values else _goes_over, table)
+            table.reads.note(_goes_over, table)
             return use(self._view, *args)
 
         return used
@@ -355,7 +337,7 @@ def _view_of(kind: Any, uses: Uses, *, values: bool) -> Any:
 
 
 VIEWS: Final = {
-    "keys": _view_of(KeysView, KEY_USES, values=False),
-    "values": _view_of(ValuesView, USES, values=True),
-    "items": _view_of(ItemsView, USES, values=True),
+    "keys": _view_of(KeysView, KEY_USES),
+    "values": _view_of(ValuesView, USES),
+    "items": _view_of(ItemsView, USES),
 }
