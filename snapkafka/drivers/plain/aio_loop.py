@@ -339,6 +339,8 @@ def connection_of(client: Any) -> Connection:
         "sasl_mechanism": client._sasl_mechanism,
         "sasl_plain_username": client._sasl_plain_username,
         "sasl_plain_password": client._sasl_plain_password,
+        "sasl_kerberos_service_name": client._sasl_kerberos_service_name,
+        "sasl_kerberos_domain_name": client._sasl_kerberos_domain_name,
         "sasl_oauth_token_provider": client._sasl_oauth_token_provider,
     }
     return Connection(bootstrap=bootstrap, security=security)

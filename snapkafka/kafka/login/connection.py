@@ -33,7 +33,6 @@ from .security import Security
 REQUEST_TIMEOUT_MS: Final = 8_000
 #: A broker's reason is shown up to this length; a policy of a cluster may answer with a page.
 REASON_LENGTH: Final = 500
-NO_KERBEROS: Final = "snapkafka logs in without Kerberos; set SNAPKAFKA_KAFKA_* to another login"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +45,7 @@ class Connection:
     `requests`: how many requests its clients have sent, by the name of the API.
 
     Raises:
-        BadInputError: `bootstrap` is not a list of addresses. MechanismError: the login is by Kerberos.
+        BadInputError: `bootstrap` is not a list of addresses.
     """
 
     bootstrap: str
@@ -58,8 +57,6 @@ class Connection:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bootstrap", ",".join(map(str, addresses(self.bootstrap))))
-        if str(self.security.get("sasl_mechanism")).endswith("GSSAPI"):
-            raise MechanismError("sasl.mechanism is GSSAPI", hint=NO_KERBEROS)
 
     @property
     def hosts(self) -> list[str]:
@@ -239,6 +236,12 @@ def refusal(where: str, error: BaseException) -> SnapkafkaError | None:
                 f"no host of the name in {where} is known",
                 hint="check --bootstrap; a name may be known in another network only",
             )
+    # Errors of the package gssapi, which need not be installed; aiokafka lets them through.
+    if any(kind.__module__.split(".")[0] == "gssapi" for kind in type(error).__mro__):
+        return AuthenticationError(
+            f"Kerberos has no ticket for the broker at {where}: {reason}",
+            hint="run `kinit`, or let KRB5_CLIENT_KTNAME name a keytab; sasl.kerberos.service.name is the broker's",
+        )
     return refusal(where, error.__cause__) if error.__cause__ is not None else None
 
 

@@ -21,6 +21,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -30,6 +31,7 @@ from snapkafka.errors import (
     AuthenticationError,
     BadInputError,
     CertificateError,
+    DependencyMissingError,
     MechanismError,
 )
 
@@ -103,6 +105,7 @@ MECHANISMS: Final = {
     "SCRAM-SHA-256": f"{_MODULES}.scram.ScramLoginModule",
     "SCRAM-SHA-512": f"{_MODULES}.scram.ScramLoginModule",
     "OAUTHBEARER": f"{_MODULES}.oauthbearer.OAuthBearerLoginModule",
+    "GSSAPI": "com.sun.security.auth.module.Krb5LoginModule",
 }
 _HANDLER: Final = f"{_MODULES}.oauthbearer.OAuthBearerLoginCallbackHandler"
 
@@ -136,6 +139,9 @@ TABLE: Final[Mapping[str, Setting]] = {
     "sasl.oauthbearer.client.id": Setting("OAUTHBEARER", "", "clientId"),
     "sasl.oauthbearer.client.secret": Setting("OAUTHBEARER", "", "clientSecret"),
     "sasl.oauthbearer.scope": Setting("OAUTHBEARER", "", "scope"),
+    "sasl.kerberos.service.name": Setting("GSSAPI", "sasl_kerberos_service_name", java=True),
+    "sasl.kerberos.principal": Setting("GSSAPI", "", "principal"),
+    "sasl.kerberos.keytab": Setting("GSSAPI", "", "keyTab"),
 }
 #: librdkafka's other name.
 ALIASES: Final = {"sasl.mechanisms": "sasl.mechanism"}
@@ -193,10 +199,12 @@ class Security:
                     f"sasl.mechanism is {mechanism or 'not set'}",
                     hint=f"set {variable('sasl.mechanism')} to {' or '.join(MECHANISMS)}",
                 )
-            uses |= {"SASL", mechanism if mechanism == "OAUTHBEARER" else "PASSWORD"}
+            uses |= {"SASL", mechanism if mechanism in ("OAUTHBEARER", "GSSAPI") else "PASSWORD"}
         values = {
             name: given[name] for name, setting in TABLE.items() if name in given and setting.use in uses
         }
+        if "GSSAPI" in uses:
+            values.setdefault("sasl.kerberos.service.name", "kafka")
         if values.get(CERTIFICATE):
             values.setdefault(KEY, values[CERTIFICATE])
         elif values.get(KEY):
@@ -247,7 +255,11 @@ class Security:
     # -- in the form of each client library -----------------------------------------------------------------------
 
     def for_aiokafka(self) -> dict[str, Any]:
-        """Return the keyword arguments of aiokafka's clients."""
+        """Return the keyword arguments of aiokafka's clients.
+
+        Raises:
+            DependencyMissingError: the library for GSSAPI is not installed.
+        """
         found: dict[str, Any] = {
             argument: value for name, value in self.values.items() if (argument := TABLE[name].aiokafka)
         }
@@ -255,6 +267,11 @@ class Security:
             found["ssl_context"] = self.ssl_context()
         if self.mechanism == "OAUTHBEARER":
             found["sasl_oauth_token_provider"] = self._tokens()
+        if self.mechanism == "GSSAPI" and find_spec("gssapi") is None:
+            raise DependencyMissingError(
+                "sasl.mechanism GSSAPI needs the Python package gssapi",
+                hint="pip install gssapi, and `kinit` or KRB5_CLIENT_KTNAME for a ticket",
+            )
         return found
 
     def for_java(self) -> dict[str, str]:
@@ -288,6 +305,9 @@ class Security:
 
     def _jaas(self) -> str:
         options = {option: value for name, value in self.values.items() if (option := TABLE[name].jaas)}
+        if self.mechanism == "GSSAPI":
+            by_keytab = {"useKeyTab": "true", "storeKey": "true"}
+            options |= by_keytab if "keyTab" in options else {"useTicketCache": "true"}
         quoted = {name: value.replace("\\", "\\\\").replace('"', '\\"') for name, value in options.items()}
         given = (f'{name}="{value}"' for name, value in quoted.items())
         return " ".join([MECHANISMS[self.mechanism], "required", *given]) + ";"

@@ -17,6 +17,7 @@ from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
     LedgerUnusableError,
+    MechanismError,
     OffsetsGoneError,
     TimedOutError,
 )
@@ -186,6 +187,7 @@ class KafkaBulk:
 
     Raises:
         DependencyMissingError: confluent-kafka is not installed.
+        MechanismError: it refuses the settings; that of PyPI was built without GSSAPI.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -193,9 +195,17 @@ class KafkaBulk:
         self.connection = connection
         self.stop, self.batch_bytes = threading.Event(), BATCH_BYTES
         self._settings = client_settings(connection)
+        from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        self._admin = AdminClient(dict(self._settings))
+        try:
+            self._admin = AdminClient(dict(self._settings))
+        except KafkaException as error:
+            raise MechanismError(
+                f"the installed confluent-kafka refuses these settings: {error.args[0].str()}",
+                hint="for GSSAPI `pip install --no-binary confluent-kafka confluent-kafka`, where librdkafka was"
+                " built with libsasl2",
+            ) from error
 
     def read(self, ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[KafkaRecord]:
         """Read committed records of `(topic, partition, start, end)`, in the order of each partition.

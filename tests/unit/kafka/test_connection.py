@@ -44,10 +44,30 @@ def test_what_is_no_address_is_said(bootstrap: str) -> None:
         Connection(bootstrap=bootstrap)
 
 
-@pytest.mark.parametrize("mechanism", ["GSSAPI", "SASLMechanism.GSSAPI"])
-def test_a_client_of_an_app_that_logs_in_by_kerberos_is_refused_by_name(mechanism: str) -> None:
-    with pytest.raises(MechanismError, match="GSSAPI"):
-        Connection(bootstrap="broker", security={"sasl_mechanism": mechanism})
+class GSSError(Exception):
+    """As the package gssapi raises it; its errors are no `OSError` and no error of aiokafka."""
+
+    __module__ = "gssapi.raw.misc"
+
+
+@pytest.mark.parametrize("found_by", ["client", "diagnosis"])
+async def test_without_a_ticket_of_kerberos_the_reason_and_what_to_do_are_in_one_line(
+    found_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_ticket = GSSError("Major (458752): No credentials were supplied,\nMinor (2529639107): no cache found")
+
+    async def no_login(*_: object, **settings: object) -> None:
+        raise no_ticket
+
+    monkeypatch.setattr("snapkafka.kafka.login.connection.create_conn", no_login)
+    with pytest.raises(AuthenticationError) as error:
+        async with translated(HERE, "connect"):
+            raise no_ticket if found_by == "client" else errors.KafkaConnectionError("refused")
+    assert error.value.message == (
+        "Kerberos has no ticket for the broker at broker:9092: "
+        "Major (458752): No credentials were supplied, Minor (2529639107): no cache found"
+    )
+    assert "kinit" in error.value.hint and "KRB5_CLIENT_KTNAME" in error.value.hint
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,11 @@ import pytest
 from snapkafka.errors import (
     BadInputError,
     CertificateError,
+    DependencyMissingError,
     MechanismError,
     SnapkafkaError,
 )
-from snapkafka.kafka import Connection, Security
+from snapkafka.kafka import Connection, KafkaBulk, Security
 from snapkafka.kafka.login import security
 from snapkafka.kafka.login.security import variable
 from snapkafka.kafka.records.bulk import client_settings
@@ -62,7 +63,7 @@ def test_a_password_in_the_form_of_each_client_is_shown_nowhere() -> None:
     bulk = client_settings(found)
     assert (bulk["sasl.username"], bulk["sasl.password"]) == ("ann", "secret")
     other = Security.of(
-        {**found.settings.values, "sasl.oauthbearer.client.id": "k", "ssl.ca.location": "/no/ca.pem"}
+        {**found.settings.values, "sasl.kerberos.keytab": "k", "ssl.ca.location": "/no/ca.pem"}
     )
     assert other == found.settings, "of another protocol and mechanism"
     assert "secret" not in repr(found) + repr(found.settings)
@@ -91,7 +92,6 @@ def test_a_file_has_librdkafkas_names_and_the_environment_takes_precedence(tmp_p
         ({"SNAPKAFKA_KAFKA_SASL_USERNAME": "ann"}, BadInputError, "security.protocol is not set"),
         ({"SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "TLS"}, BadInputError, "security.protocol is TLS"),
         ({**PLAIN, "SNAPKAFKA_KAFKA_SASL_MECHANISM": "plain"}, MechanismError, "sasl.mechanism is plain"),
-        ({**PLAIN, "SNAPKAFKA_KAFKA_SASL_MECHANISM": "GSSAPI"}, MechanismError, "sasl.mechanism is GSSAPI"),
         ({**PLAIN, "SNAPKAFKA_KAFKA_SASL_MECHANISM": ""}, MechanismError, "sasl.mechanism is not set"),
         ({**PLAIN, "SNAPKAFKA_KAFKA_SASL_PASSWROD": "x"}, BadInputError, "PASSWROD is not a setting"),
         ({**TLS, "SNAPKAFKA_KAFKA_SSL_CA_LOCATION": "/no/ca.pem"}, CertificateError, "/no/ca.pem, .* No such file"),
@@ -135,6 +135,39 @@ def test_certificates_in_the_form_of_each_client(pem: Certificates) -> None:
         read({**TLS, "SNAPKAFKA_KAFKA_SSL_KEY_LOCATION": pem.client_key})
     with pytest.raises(CertificateError, match="NO_CERT"):
         read({**TLS, "SNAPKAFKA_KAFKA_SSL_CA_LOCATION": str(pem.folder / "names")})
+
+
+def test_kerberos_as_far_as_it_can_be_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = {
+        "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+        "SNAPKAFKA_KAFKA_SASL_MECHANISM": "GSSAPI",
+        "SNAPKAFKA_KAFKA_SASL_KERBEROS_PRINCIPAL": "snap@SHOP",
+        "SNAPKAFKA_KAFKA_SASL_KERBEROS_KEYTAB": "/etc/snap.keytab",
+    }
+    found = read(environ)
+    assert found.for_java()["sasl.jaas.config"] == (
+        "com.sun.security.auth.module.Krb5LoginModule required "
+        'principal="snap@SHOP" keyTab="/etc/snap.keytab" useKeyTab="true" storeKey="true";'
+    )
+    assert found.for_librdkafka()["sasl.kerberos.keytab"] == "/etc/snap.keytab"
+    monkeypatch.setattr("snapkafka.kafka.login.security.find_spec", lambda name: None)
+    with pytest.raises(DependencyMissingError, match="gssapi"):
+        found.for_aiokafka()
+
+
+def test_a_restore_by_kerberos_names_what_its_client_was_built_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PyPI's confluent-kafka has no GSSAPI; nothing is asked of a broker before that is reported."""
+    # the package gssapi is there
+    monkeypatch.setattr("snapkafka.kafka.login.security.find_spec", lambda name: name)
+    environ = {
+        "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+        "SNAPKAFKA_KAFKA_SASL_MECHANISM": "GSSAPI",
+    }
+    with pytest.raises(MechanismError, match="No provider") as error:
+        KafkaBulk(Connection.from_environment("127.0.0.1:1", environ))
+    assert "--no-binary confluent-kafka" in error.value.hint
 
 
 def test_the_expiry_of_a_token_is_its_own_or_assumed(tmp_path: Path) -> None:
