@@ -26,7 +26,7 @@ from .interrupts import interrupted_by
 from .job import Job
 from .pipeline import assemble, verify
 from .spark_errors import as_ours
-from .spec import OPTIONS, PROGRESS, JobError, JobReport, JobSpec, changed
+from .spec import OPTIONS, JobError, JobReport, JobSpec, changed
 
 #: The engine of the job as a program of its own (`spark-submit`), where neither a flag nor a file names another.
 PROGRAM_ENGINE: Final = "spark"
@@ -34,8 +34,6 @@ PROGRAM_ENGINE: Final = "spark"
 FLAGS: Final = (
     *("bootstrap", "namespace", "snapshots", "manifests", "storage", "invariants", "parameters", "engine"),
 )
-#: With `--progress` a change is reported within this time.
-PROGRESS_S: Final = 0.5
 
 
 def parser() -> argparse.ArgumentParser:
@@ -53,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
     spec = "Read all options from a JSON object, or from - (standard input); flags override it."
     made.add_argument("--spec", default="", metavar="FILE", help=spec)
     made.add_argument("--result", default="", metavar="FILE", help="Write the result to FILE instead.")
-    made.add_argument("--progress", action="store_true", help="Print each change of the progress.")
+    made.add_argument("--quiet", action="store_true", help="Print no error: the result has it.")
     return made
 
 
@@ -106,14 +104,7 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
     try:
         spec = spec_of(options)
         require_engine(spec.engine)  # before a broker is asked
-        job = Job(spec=spec, notify=_print_line, progress=_print_line)
-        if options.progress:
-            job = Job(
-                spec=spec,
-                notify=_print_line,
-                progress=lambda line: _print_line(f"{PROGRESS}{line}"),
-                progress_every_s=PROGRESS_S,
-            )
+        job = Job(spec=spec, notify=_print_line)
         results = verify(job) if spec.manifests else assemble(job)
     except Exception as error:
         if (number := interrupted_by()) is not None:
@@ -128,7 +119,7 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
 
 def _failed(error: SnapkafkaError, options: argparse.Namespace, output: TextIO) -> int:
     _print(JobReport(error=JobError.of(error)), output)
-    if not options.progress:  # else the caller prints the error
+    if not options.quiet:
         message, hint = (" ".join(text.split()) for text in (error.message, error.hint))
         _print_line(f"error: {message}\n       {hint}")
     return error.exit_status

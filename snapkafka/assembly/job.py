@@ -48,14 +48,12 @@ class Settings:
 class Job:
     """The options of a job, and what it works with.
 
-    `notify`, `progress`: called with each line of its log, and with its progress, not more often than so.
-    `failed`: the errors of snapshots, by their names. `alone`: only one is named.
+    `notify`: called with each line of its log. `failed`: the errors of snapshots, by their names. `alone`: only one is
+    named.
     """
 
     spec: JobSpec
     notify: Callable[[str], None]
-    progress: Callable[[str], None] = lambda line: None
-    progress_every_s: float = 60.0
     failed: dict[str, SnapkafkaError] = field(default_factory=dict)
 
     @contextmanager

@@ -30,8 +30,6 @@ from snapkafka.verbs import Result, Where
 
 from .cluster import AROUND_MAX, AROUND_RECORDS, ISOLATIONS
 
-#: A line of standard error of the job that begins so is one of progress.
-PROGRESS: Final = "progress: "
 #: What reads the log, writes tables and runs the checks.
 ENGINES: Final = ("auto", "embedded", "spark")
 

@@ -230,7 +230,7 @@ LINE_EVERY_S: Final = 60.0
 
 
 @contextlib.contextmanager
-def progress_lines(*, wanted: bool = True) -> Iterator[Callable[[CaptureProgress | str], None] | None]:
+def progress_lines(*, wanted: bool = True) -> Iterator[Callable[[CaptureProgress], None] | None]:
     """Provide what prints progress: in a line that is renewed on a terminal, elsewhere after two seconds and then every
     minute.
 
@@ -248,7 +248,7 @@ def progress_lines(*, wanted: bool = True) -> Iterator[Callable[[CaptureProgress
         return
     due = time.monotonic() + FIRST_LINE_S
 
-    def notify(reached: CaptureProgress | str) -> None:
+    def notify(reached: CaptureProgress) -> None:
         nonlocal due
         if (now := time.monotonic()) >= due:
             due = now + LINE_EVERY_S
@@ -257,10 +257,8 @@ def progress_lines(*, wanted: bool = True) -> Iterator[Callable[[CaptureProgress
     yield notify
 
 
-def progress_line(reached: CaptureProgress | str) -> str:
-    """Format what runs in one line: how much is done, and what a snapshot waits for."""
-    if isinstance(reached, str):
-        return reached
+def progress_line(reached: CaptureProgress) -> str:
+    """Format a running snapshot in one line: how much is done, and what it waits for."""
     line = f"{reached.id}: {reached.done} of {reached.needed} after {rounded_ms(reached.waited_ms)}"
     if reached.waits:
         first, *others = reached.waits

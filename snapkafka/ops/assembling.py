@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from snapkafka.assembly.entry import CHILD
-from snapkafka.assembly.spec import PROGRESS, JobReport, JobResult, JobSpec, as_file, changed
+from snapkafka.assembly.spec import JobReport, JobResult, JobSpec, as_file, changed
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, InternalError, StorageError, UnknownSnapshotError
 from snapkafka.kafka.ledger.reading import LATEST, epoch_in
@@ -96,23 +96,19 @@ async def _job(
     spec: JobSpec,
     launch: Launch = BESIDE_US,
     notify: Callable[[str], None] | None = None,
-    progress: Callable[[str], None] | None = None,
 ) -> tuple[JobResult, ...]:
     """Run the job, with credentials in its environment. It ends with this process, whatever happens.
 
     Args:
         launch: the Python that runs it, and its environment.
-        notify: called with each line of its log; `progress`: with its progress.
+        notify: called with each line of its log.
     """
     launch.require_engine(spec)
     loop, last = asyncio.get_running_loop(), ""
 
     def take_line(text: str) -> None:
         nonlocal last
-        if text.startswith(PROGRESS):
-            if progress is not None:
-                progress(text.removeprefix(PROGRESS))
-        elif text:
+        if text:
             last = text
             if notify is not None:
                 notify(text)
@@ -128,7 +124,7 @@ async def _job(
         command = [
             *(launch.python or JOB[0], *JOB[1:], CHILD),
             *(f"--spec=/dev/fd/{options.fileno()}", f"--result=/dev/fd/{result.fileno()}"),
-            *(["--progress"] if progress is not None else []),
+            "--quiet",
         ]
         status = await run_child(
             command,
@@ -214,6 +210,6 @@ def _readable(store: Store, name: str, place: str) -> Manifest | Damage:
         return load(text, where=place)
     except OtherVersionError:
         raise
-    except (BadInputError, UnicodeDecodeError) as error:
+    except BadInputError as error:
         why = str(error).removeprefix(place).strip(" :")
         return Damage(file=name, what=f"is no longer a valid manifest: {why}")

@@ -187,7 +187,7 @@ def _is_manifest(text: str) -> bool:
     """Return whether a file is a manifest, if perhaps of another release."""
     try:
         return isinstance(msgspec.json.decode(text)["version"], int)
-    except (msgspec.DecodeError, LookupError, TypeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, LookupError, TypeError):
         return False
 
 

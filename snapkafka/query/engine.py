@@ -84,11 +84,7 @@ def engine(
             "max_temp_directory_size": f"{bounds.memory_mb}MB",
             "threads": bounds.threads,
         }
-    tables = {}
-    for schema, snapshot in snapshots.items():
-        for table in snapshot.tables:
-            snapshot.store.require_files(table)
-        tables[schema] = tables_at(snapshot.store, snapshot.manifest.tables, snapshot.parents)
+    tables = {schema: tables_at(it.store, it.manifest.tables, it.parents) for schema, it in snapshots.items()}
 
     def prepare(database: DuckDBPyConnection) -> None:
         if over_all:

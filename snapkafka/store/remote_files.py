@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import IO, Any, ClassVar, Final
 
-from snapkafka.errors import DependencyMissingError, StorageError
+from snapkafka.errors import DependencyMissingError
 
 from .local_files import Info
 
@@ -33,13 +33,14 @@ PIECE_BYTES: Final = 8 << 20
 MEMORY_BYTES_MAX: Final = 32 << 20
 
 _RIGHTS: Final = "check the credentials (AWS_ACCESS_KEY_ID and so on) and their rights on the bucket"
+_KEYS: Final = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; profiles are not read"
 _LATER: Final = "try again when its load is lower"
 _SERVER: Final = "check AWS_ENDPOINT_URL (is it http or https?) and that it runs"
 #: A part of an error's message -> its meaning, and what to do. The first that fits counts.
 _SIGNS: Final[tuple[tuple[str, str, str], ...]] = (
     ("NoSuchBucket", "there is no such bucket", "create it, or check --storage"),
-    ("instance metadata", "there are no credentials", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
-    ("169.254.", "there are no credentials", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+    ("instance metadata", "there are no credentials", _KEYS),
+    ("169.254.", "there are no credentials", _KEYS),
     ("403 Forbidden", "access is denied", _RIGHTS),
     ("401 Unauthorized", "access is denied", _RIGHTS),
     ("503 Service Unavailable", "the server throttles requests (503), for too long", _LATER),
@@ -65,11 +66,6 @@ def _options(uri: str) -> dict[str, Any]:
     endpoint = ""
     if uri.startswith("s3"):
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-        if os.environ.get("AWS_PROFILE") and not os.environ.get("AWS_ACCESS_KEY_ID"):
-            raise StorageError(
-                f"storage {uri}: AWS_PROFILE is {os.environ['AWS_PROFILE']}, and profiles are not read",
-                hint='eval "$(aws configure export-credentials --format env)" sets what is read',
-            )
     return {
         "config": {"endpoint": endpoint} if endpoint else {},
         "client_options": {

@@ -17,14 +17,14 @@ import random
 import re
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO, Any, Final
 
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
-from snapkafka.manifest import FileEntry, Manifest, TableEntry, dump, file_stem, load
+from snapkafka.manifest import FileEntry, Manifest, dump, file_stem, load
 
 from .local_files import Info, LocalFiles
 from .remote_files import RemoteFiles, meaning_of
@@ -97,29 +97,19 @@ class Store:
         return self.place(manifest_name(snapshot_id))
 
     def text(self, name: str) -> str | None:
-        """Return the text of a file of the storage itself; None: it does not exist.
-
-        Raises:
-            UnicodeDecodeError: it is not text.
-        """
+        """Return the text of a file of the storage itself, of which `load` refuses what is not UTF-8; None: it does not
+        exist."""
         with self._errors("read"):
             found = self.files.read(name)
-        return None if found is None else found[0].decode()
+        return None if found is None else _text(found[0])
 
     def texts(self) -> dict[str, str]:
         """Return every file that may be a manifest, by its name, as it is written: also those of a later release."""
-        found = {}
-        for name, content in self._contents().items():
-            with contextlib.suppress(UnicodeDecodeError):
-                found[name] = content.decode()
-        return found
-
-    def _contents(self) -> Mapping[str, bytes]:
         with self._errors("read"):
             names = [it.path for it in self.files.list("", deep=False) if it.path.endswith(".json")]
             with ThreadPoolExecutor(THREADS) as pool:
                 found = zip(names, pool.map(self.files.read, names), strict=True)
-                return {name: content[0] for name, content in found if content is not None}
+                return {name: _text(content[0]) for name, content in found if content is not None}
 
     def size(self, path: str) -> int | None:
         """Return the size of a file, in bytes; None: it does not exist."""
@@ -154,11 +144,7 @@ class Store:
             StorageError: it cannot be read.
         """
         place = self.manifest_place(snapshot_id)
-        try:
-            text = self.text(manifest_name(snapshot_id))
-        except UnicodeDecodeError as error:
-            raise BadInputError(f"invalid manifest {place}: {error}") from error
-        if text is None:
+        if (text := self.text(manifest_name(snapshot_id))) is None:
             raise UnknownSnapshotError(
                 f"snapshot {snapshot_id} is not assembled in {self}",
                 hint=f"`snapkafka assemble {snapshot_id}` builds its tables",
@@ -197,14 +183,19 @@ class Store:
             found = zip(files, pool.map(what, files), strict=True)
             return [Damage(file=file.path, what=text) for file, text in found if text]
 
-    def require_files(self, table: TableEntry, *, hashed: bool = False) -> None:
-        """Refuse a table whose files are not as they were written.
+    def require_files(self, files: Iterable[FileEntry], *, hashed: bool = False) -> None:
+        """Refuse files that are not as they were written.
 
         Raises:
             StorageError: names the first such file.
         """
-        for found in self.damage(table.files, hashed=hashed):
-            raise StorageError(f"file {self.place(found.file)} {found.what}")
+        for found in self.damage(files, hashed=hashed):
+            place = self.place(found.file)
+            raise StorageError(
+                f"file {place} {found.what}",
+                hint="`snapkafka verify --offline` lists all damage; assemble it again",
+                file=place,
+            )
 
     # -- writing ----------------------------------------------------------------------------------------------
 
@@ -221,7 +212,7 @@ class Store:
         try:
             yield folder
         finally:
-            with contextlib.suppress(StorageError, UnicodeDecodeError):  # then it is found when it is old
+            with contextlib.suppress(StorageError):  # then it is found when it is old
                 if folder not in (self.text(manifest_name(snapshot_id)) or ""):
                     self.clear(Leftover(name=folder, bytes=0))
 
@@ -284,11 +275,11 @@ class Store:
         old = {run: files for run, files in runs.items() if max(info.written for info in files) < before}
         if not old:
             return []
-        named = b"\n".join(self._contents().values())  # also by what is no manifest of this release
+        named = "\n".join(self.texts().values())  # also by what is no manifest of this release
         return [
             Leftover(name=run, bytes=sum(info.bytes for info in files))
             for run, files in sorted(old.items())
-            if run.rpartition("/")[2].encode() not in named
+            if run.rpartition("/")[2] not in named
         ]
 
     def clear(self, leftover: Leftover) -> None:
@@ -315,6 +306,10 @@ class Store:
         except self.files.errors as error:
             why, hint = meaning_of(error)
             raise StorageError(f"storage {self} cannot be {done}: {why}", hint=hint) from error
+
+
+def _text(content: bytes) -> str:
+    return content.decode(errors="surrogateescape")
 
 
 def manifest_name(snapshot_id: str) -> str:

@@ -132,10 +132,6 @@ def read_manifest(place: str) -> tuple[Store, Manifest]:
         BadInputError: it is not a manifest.
     """
     store, name = open_manifest(place)
-    try:
-        text = store.text(name)
-    except UnicodeDecodeError as error:
-        raise StorageError(f"manifest {place} cannot be read: {error}") from error
-    if text is None:
+    if (text := store.text(name)) is None:
         raise StorageError(f"manifest {place} cannot be read: there is no such file")
     return store, load(text, where=place)

@@ -30,11 +30,11 @@ class Engine:
 
     name: str
     session: Any = None
-    progress: Callable[[str], None] = lambda line: None
+    notify: Callable[[str], None] = lambda line: None
 
     def of(self, settings: Settings) -> OfJob:
         """Return the engine of a job with these settings."""
-        job = Job(spec=settings.spec, notify=lambda line: None, progress=self.progress, progress_every_s=0.01)
+        job = Job(spec=settings.spec, notify=self.notify)
         if self.session is None:
             return EmbeddedEngine(job)
         from snapkafka.assembly.spark.engine import SparkEngine

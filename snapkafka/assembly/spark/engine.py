@@ -28,7 +28,6 @@ from snapkafka.kafka.login.security import Security
 from snapkafka.wire import headers as wire
 
 from .kafka_source import read_ranges
-from .meter import reported, step
 from .session import session
 
 #: What the tasks give: changes, and in a last row what else they have made.
@@ -65,22 +64,23 @@ class SparkEngine(Engine):
         self._spark = spark
         self._changes: DataFrame | None = None
         self._reading: Reading | None = None
-        self._files = 1
+        self._files, self._name = 1, ""
 
     def versions(self) -> dict[str, str]:
         return {"spark": self._spark.version}
 
     @contextmanager
     def reading(self, name: str) -> Iterator[None]:
-        """Report progress; at the end give up what is persisted.
+        """Give up what is persisted at the end.
 
         After a failed job its tasks still use it for a moment; a session that stops meanwhile prints fifty lines about
         that before the error that counts.
         """
+        self._name = name
         try:
-            with reported(self._spark, name, self._job):
-                yield
+            yield
         finally:
+            self._spark.sparkContext.setJobDescription(None)
             if self._changes is not None:
                 self._changes.unpersist(blocking=True)
                 self._changes = None
@@ -110,8 +110,8 @@ class SparkEngine(Engine):
         if not reading.is_again:
             self._reading, self._changes = reading, done.persist(StorageLevel.DISK_ONLY)
             done = self._changes
-        with step(self._spark, "reading once more" if reading.is_again else "reading every record"):
-            rows = done.where("part IS NOT NULL").select("part").collect()
+        self._begin("reading once more" if reading.is_again else "reading every record")
+        rows = done.where("part IS NOT NULL").select("part").collect()
         parts = [pickle.loads(row.part) for row in rows]
         if not reading.is_again:
             offsets, size = sum(it.end - it.start for it in ranges), sum(part.folded for part in parts)
@@ -135,15 +135,20 @@ class SparkEngine(Engine):
 
         needed = self._changes.where("bucket IS NOT NULL")
         together = needed.coalesce(1) if files == 1 else needed.repartition(files, "place", "bucket")
-        with step(self._spark, "table state"):
-            return [Written(*row) for row in together.mapInArrow(folded, WRITTEN).collect()]
+        self._begin("table state")
+        return [Written(*row) for row in together.mapInArrow(folded, WRITTEN).collect()]
 
     def ask(self, question: str) -> Sequence[tuple[Any, ...]]:
         assert self._changes is not None, "it is examined before"
         self._changes.where("part IS NULL").createOrReplaceTempView("changes")
-        with step(self._spark, "V3: key by key"):
-            found: Sequence[tuple[Any, ...]] = self._spark.sql(question).collect()
+        self._begin("V3: key by key")
+        found: Sequence[tuple[Any, ...]] = self._spark.sql(question).collect()
         return found
+
+    def _begin(self, step: str) -> None:
+        """Name a step, in the log of the job and on Spark's page."""
+        self._job.notify(f"{self._name}: {step}")
+        self._spark.sparkContext.setJobDescription(step)
 
 
 def records_of(batches: Iterable[pa.RecordBatch], ledger_id: int) -> Iterator[Record]:

@@ -154,8 +154,7 @@ async def assemble(
     spec: Annotated[ops.JobSpec, JUDGING],
 ) -> tuple[JobResult, ...]:
     wanted = ops.changed(spec, namespace=at.namespace, snapshots=snapshots)
-    with progress_lines() as progress:
-        return await ops.assemble(connect(at.bootstrap), wanted, notify=notifier(), progress=progress)
+    return await ops.assemble(connect(at.bootstrap), wanted, notify=notifier())
 
 
 @judging("verify")
@@ -176,8 +175,7 @@ async def verify(
     if offline:
         return await ops.verify_offline(snapshot, namespace=at.namespace, storage=spec.storage)
     wanted = ops.changed(spec, namespace=at.namespace, snapshots=(snapshot,) if snapshot else ())
-    with progress_lines() as progress:
-        return await ops.verify(connect(at.bootstrap), wanted, notify=notifier(), progress=progress)
+    return await ops.verify(connect(at.bootstrap), wanted, notify=notifier())
 
 
 @command("verdicts", in_lines=True)

@@ -23,9 +23,8 @@ def at(*texts: str, waited_ms: int = 2_000) -> CaptureProgress:
     return CaptureProgress(id="s", waited_ms=waited_ms, done=3, needed=3 + len(waits), waits=waits)
 
 
-def test_the_line_has_the_first_wait_and_the_number_of_others_or_the_step_of_a_job() -> None:
+def test_the_line_has_the_first_wait_and_the_number_of_others() -> None:
     assert progress_line(at("a", "b", "c")) == "s: 3 of 6 after 2.0 s; waiting for a and 2 more"
-    assert progress_line("s: 9 s; a step: 14 of 40 tasks") == "s: 9 s; a step: 14 of 40 tasks"
     with progress_lines(wanted=False) as notify:
         assert notify is None
 

@@ -86,16 +86,14 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     return Job(tmp_path, monkeypatch)
 
 
-async def test_results_come_back_and_progress_is_distinguished_from_the_log(job: Job) -> None:
-    job.says({"snapshots": [RESULT]}, lines=("starting Spark", "progress: mine: 1 s", "mine: verifying"))
-    said, reported = list[str](), list[str]()
+async def test_results_come_back_and_the_log_is_passed_on(job: Job) -> None:
+    job.says({"snapshots": [RESULT]}, lines=("starting Spark", "mine: verifying"))
+    said = list[str]()
     spec = changed(MINE, storage="/snaps", invariants=("one_token",), parameters=("n=1",))
-    assert await ops.assemble(HERE, spec, notify=said.append, progress=reported.append) == (RESULT,)
-    assert (said, reported) == (["starting Spark", "mine: verifying"], ["mine: 1 s"])
-    assert job.arguments == ["--progress"]
+    assert await ops.assemble(HERE, spec, notify=said.append) == (RESULT,)
+    assert said == ["starting Spark", "mine: verifying"]
+    assert job.arguments == ["--quiet"]
     assert job.spec == changed(spec, bootstrap="127.0.0.1:1")
-    await ops.assemble(HERE, MINE)
-    assert job.arguments == []
 
 
 @pytest.mark.parametrize(
@@ -192,7 +190,6 @@ def test_what_describes_the_system_is_read_from_a_file_that_is_named(
         assert (job.spec.namespace, job.spec.engine, job.spec.storage) == ("bank", "embedded", str(tmp_path))
         assert (job.spec.schema_registry, job.spec.sinks) == (url, ("bi",))
         assert "secret" not in repr(job.spec)
-        assert job.arguments == ["--progress"]
     RUNNER.invoke(app, ["assemble", "mine"])
     assert job.spec.sinks == ()
     monkeypatch.setenv("SNAPKAFKA_CONFIG", str(file))
