@@ -19,8 +19,6 @@ BROKEN = os.environ.get("SMALL_APP_BROKEN", "")
 SEES_HEADERS = BROKEN in ("IncomingRecords", "watch_streams")
 #: For so long Faust's changelogs are not compacted.
 LAG = os.environ.get("SMALL_APP_LAG")
-#: A snapshot every so many seconds.
-EVERY = float(os.environ["SMALL_APP_EVERY"]) if "SMALL_APP_EVERY" in os.environ else None
 
 app = faust.App(
     os.environ["SMALL_APP_ID"],
@@ -47,7 +45,7 @@ if BROKEN:
     setattr(place, BROKEN, fail if asyncio.iscoroutinefunction(getattr(place, BROKEN)) else fail_at_once)
 
 if WHERE == "early":
-    snapkafka.install(app, namespace=NAMESPACE, every=EVERY, changelog_lag=LAG)
+    snapkafka.install(app, namespace=NAMESPACE, changelog_lag=LAG)
 
 source = app.topic(os.environ["SMALL_APP_ID"] + "-in", key_serializer="raw", value_serializer="raw")
 target = app.topic(os.environ["SMALL_APP_ID"] + "-out", key_serializer="raw", value_serializer="raw")
@@ -78,4 +76,4 @@ async def back(stream: Any) -> None:
 
 if WHERE == "late":
     app.conf.id  # noqa: B018 -- finalises the app, as a module that reads its settings does
-    snapkafka.install(app, namespace=NAMESPACE, every=EVERY, changelog_lag=LAG)
+    snapkafka.install(app, namespace=NAMESPACE, changelog_lag=LAG)

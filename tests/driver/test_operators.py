@@ -1,13 +1,10 @@
-"""What operators have in a service: a timer, pages under /snapkafka/, metrics. Two real workers on a real broker."""
+"""What operators have in a service: pages under /snapkafka/, and metrics. Two real workers on a real broker."""
 
 from __future__ import annotations
 
 import json
-import re
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +21,11 @@ pytestmark = pytest.mark.timeout(300)
 HOUR_MS = 3_600_000
 
 
-@contextmanager
-def two_workers(kafka: Broker, namespace: str, folder: Path, **env: str) -> Iterator[tuple[Live, list[str]]]:
-    """The small app, twice, with web servers; their pages."""
-    with live(kafka, namespace, folder, tables=()) as run:
-        pages = [start_with_pages(run, **env) for _ in range(2)]
-        run.await_workers()
-        run.produce(100)
-        run.until("the web servers", lambda: all(map(answers, pages)))
-        yield run, pages
-
-
-def start_with_pages(run: Live, **env: str) -> str:
+def start_with_pages(run: Live) -> str:
     """Start one more worker; the address of its pages."""
     port = free_port()
     settings = {"SMALL_APP_ID": run.app, "SMALL_APP_INSTALL": "early", "SMALL_APP_LAG": "36h"}
-    settings |= {"SMALL_APP_WEB_PORT": str(port), **env}
+    settings |= {"SMALL_APP_WEB_PORT": str(port)}
     run.system.start_worker(run.app, settings, module=SMALL_APP, options=())
     return f"http://127.0.0.1:{port}/snapkafka"
 
@@ -67,8 +53,11 @@ def metric(page: str, name: str, label: str = "") -> float:
 
 
 def test_a_service_reports_snapshots_by_http(kafka: Broker, namespace: str, tmp_path: Path) -> None:
-    with two_workers(kafka, namespace, tmp_path) as (run, pages):
-        observer = run.observer
+    with live(kafka, namespace, tmp_path, tables=()) as run:
+        observer, pages = run.observer, [start_with_pages(run) for _ in range(2)]
+        run.await_workers()
+        run.produce(100)
+        run.until("the web servers", lambda: all(map(answers, pages)))
         run.take("one")
         run.until(
             "both workers to know that it is captured",
@@ -101,20 +90,3 @@ def rows(observer: Observer, name: str) -> list[dict[str, Any]]:
         for epoch, view in observer.state.snapshots.items()
         if view.trigger.id == name and view.captured_at is not None
     ]
-
-
-@pytest.mark.nightly
-def test_the_timers_of_all_workers_take_one_snapshot_at_a_time(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
-    """One for each moment, whoever asks."""
-    with two_workers(kafka, namespace, tmp_path, SMALL_APP_EVERY="1") as (run, _):
-        snapshots = run.observer.state.snapshots
-        run.until(
-            "eight snapshots by the timer",
-            lambda: sum(view.captured_at is not None for view in snapshots.values()) >= 8,
-            90,
-        )
-        moments = [view.trigger.id for view in snapshots.values()]
-        assert all(re.fullmatch(r"every-1s-\d{8}T\d{6}", moment) for moment in moments), "all say the same"
-        assert len(set(moments)) == len(moments), "the first trigger of a moment is the snapshot"

@@ -1,4 +1,4 @@
-"""A ledger that is made anew under a running driver: what is written to it, and when. No Faust, no broker."""
+"""A ledger that is made anew, or loses its tail, under a running driver: what is written to it. No Faust, no broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from faust.types.tuples import TP
 
 from snapkafka.config import Config
 from snapkafka.drivers import FaustDriver
-from snapkafka.kafka import LedgerRecreatedError
+from snapkafka.kafka import LedgerCutShortError, LedgerRecreatedError
 from snapkafka.ports import Entry
 from snapkafka.protocol import (
     Abort,
@@ -21,6 +21,7 @@ from snapkafka.protocol import (
     Hello,
     InputTopic,
     LedgerRecord,
+    TailLost,
     Trigger,
     take_checkpoint,
 )
@@ -30,16 +31,21 @@ from tests.worlds.fakes import FakeAdmin, FakeLedger
 
 
 class Remade(FakeLedger):
-    """A ledger that is deleted when told so, and whose successor opens when it may; its reader may be held up."""
+    """A ledger whose reader fails when told so, and may be held up, as may who opens it or writes to it."""
 
     ledger_id = 7
 
     def __init__(self) -> None:
         super().__init__()
-        self.deleted = False
+        self.fault: Exception | None = None
         self.may_open, self.may_write, self.may_read = asyncio.Event(), asyncio.Event(), asyncio.Event()
         for may in (self.may_open, self.may_write, self.may_read):
             may.set()
+
+    def delete(self) -> None:
+        """Delete it; the next one is empty."""
+        self.entries.clear()
+        self.fault = LedgerRecreatedError(self.topic)
 
     async def open(self, *, create: bool = True) -> None:
         await self.may_open.wait()
@@ -53,13 +59,12 @@ class Remade(FakeLedger):
     ) -> AsyncIterator[Entry]:
         while until is None or start < until:
             await self.may_read.wait()
+            if self.fault is not None:
+                fault, self.fault = self.fault, None
+                raise fault
             async for entry in super().read(start, until=len(self.entries)):
                 yield entry
                 start = entry.offset + 1
-                if self.deleted:
-                    self.deleted = False
-                    self.entries.clear()
-                    raise LedgerRecreatedError(self.topic)
             await asyncio.sleep(0.001)
 
     def written(self) -> list[LedgerRecord | None]:
@@ -86,8 +91,7 @@ async def joined(app: Any = None, ledger: Remade | None = None) -> tuple[Any, Re
 
 async def make_anew(driver: Any, ledger: Remade) -> None:
     """The ledger is deleted, and the worker has joined the next one."""
-    ledger.deleted = True
-    ledger.put(None)
+    ledger.delete()
     await until(lambda: driver.ledgers == 1 and driver.machine.process is not None)
 
 
@@ -103,8 +107,7 @@ async def test_a_new_ledger_gets_nothing_before_it_is_open_and_nothing_that_was_
     ledger.may_write.clear()
     driver.append(Bye(process=0, n=1))  # is being written when the ledger vanishes
     driver.append(Bye(process=0, n=2))
-    ledger.deleted = True
-    ledger.put(None)
+    ledger.delete()
     await until(lambda: driver.machine.process is None)
     ledger.may_write.set()
     await until(lambda: bool(ledger.entries))
@@ -171,4 +174,21 @@ async def test_a_worker_joins_where_the_ledger_begins_with_a_checkpoint_and_agai
     ledger.may_read.set()
     await until(lambda: driver.machine.process not in (None, process))
     assert len(list(driver.machine.ledger.living())) == 23, "the old life is there until it is taken for dead"
+    await driver.stop()
+
+
+async def test_r11_a_worker_whose_ledger_has_lost_its_tail_says_so_there_and_runs_without_snapshots() -> None:
+    driver, ledger = await joined()
+    ledger.may_write.clear()
+    driver.append(Bye(process=0, n=1))  # is being written
+    driver.append(Bye(process=0, n=2))  # its number may be that of a lost one
+    await asyncio.sleep(0)
+    ledger.fault = LedgerCutShortError(ledger.topic, since=1)
+    await until(lambda: bool(driver.absent))
+    ledger.may_write.set()
+    await until(lambda: len(ledger.entries) == 4)
+    _, written, lost, gone = ledger.written()
+    assert written == Bye(process=0, n=1)
+    assert isinstance(lost, TailLost) and lost.since == 1
+    assert isinstance(gone, Bye) and gone.goes_on and "lost acknowledged records" in gone.reason
     await driver.stop()

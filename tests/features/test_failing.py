@@ -153,5 +153,6 @@ def test_411_a_client_beside_a_worker_holds_no_snapshot_up(
             assert len([v for v in state.processes.values() if v.hello.pid == process.pid]) == 1
         view = run.take("killed", ttl_ms=2_000)
         assert view.failure is not None, "it may have sent"
+        run.until("it to be declared dead", lambda: joined.left is not None)
         view = run.take("and gone", ttl_ms=4_000)
         assert view.failure is None, view.failure

@@ -10,11 +10,9 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -26,10 +24,8 @@ from confluent_kafka.admin import (
 
 from snapkafka import ops
 from snapkafka.errors import TriggerRefusedError
-from snapkafka.kafka import SETTINGS, Connection, KafkaLedger, KafkaTopicAdmin, topic_name
-from snapkafka.protocol import Report
+from snapkafka.kafka import SETTINGS, Connection, KafkaTopicAdmin, topic_name
 from snapkafka.testing import Broker, wait_until
-from snapkafka.wire import encode
 from tests.altering import alter_settings
 from tests.kafka.guarding import PASSWORD, guarded_broker
 
@@ -44,7 +40,6 @@ COUNT = 200
 #: Events, and over how many seconds: longer than what happens meanwhile.
 LOAD, LOAD_S = 600, 20.0
 TTL_MS = 4_000
-RECORDS = 1_000_000
 RELEASE = "0.15.4"
 
 
@@ -95,30 +90,6 @@ async def create(bootstrap: str, ledger: str) -> None:
     admin = KafkaTopicAdmin(Connection(bootstrap=bootstrap))
     await admin.create_topic(ledger, settings=SETTINGS)
     await admin.close()
-
-
-@pytest.mark.nightly
-def test_r15_a_ledger_of_a_million_records_at_start(kafka: Broker, namespace: str, tmp_path: Path) -> None:
-    """It starts, works and writes what it would without us; it takes part when it has read them."""
-    asyncio.run(fill(kafka.bootstrap, namespace))
-    as_without_us(kafka.bootstrap, namespace, tmp_path)
-
-
-async def fill(bootstrap: str, namespace: str) -> None:
-    """What the reports of some years leave, all of processes that nobody knows."""
-    ledger = KafkaLedger(Connection(bootstrap=bootstrap), namespace)
-    await ledger.open()
-    nobodys = Report(process=10**9, n=0, epoch=17, previous=0, heard="ledger", assigned=-1, positions=())
-    reports = [encode(replace(nobodys, n=n)) for n in range(1_000)]
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "log_level": 0})
-    for n in range(RECORDS):
-        if n % 10_000 == 0:
-            while len(producer) > 50_000:
-                producer.poll(0.1)
-        producer.produce(ledger.topic, reports[n % len(reports)])
-    assert producer.flush(60) == 0
-    assert await ledger.end() == RECORDS
-    await ledger.close()
 
 
 def test_r15_another_release(kafka: Broker, namespace: str, tmp_path: Path) -> None:
