@@ -34,7 +34,7 @@ from snapkafka.kafka import Connection  # noqa: E402
 from snapkafka.ops import doctor  # noqa: E402
 from snapkafka.protocol import SnapshotView  # noqa: E402
 from snapkafka.testing import create_topics  # noqa: E402
-from tests.driver.faults.peer import PEER, Peer  # noqa: E402
+from tests.driver.faults.peer import Peer  # noqa: E402
 from tests.driver.faults.wide_app import LATE_PARTITIONS, WideApp  # noqa: E402
 
 WITHDRAWS.update(it.__code__ for it in (Process.stand_down, Process.withdraw, LedgerFollower._write))
@@ -89,7 +89,7 @@ class Run:
         self._wide.pause = self._await_cut
         #: While a snapshot is asked for: the colour that its cut ends.
         self._cut_due: int | None = None
-        self._peer = Peer(self._connection, self.name, f"{self.name}-peer")
+        self._peer = Peer(bootstrap, self.name, f"{self.name}-peer")
         self._sent = 0
         self._producer: Any = None
         self._context = Context()
@@ -211,7 +211,7 @@ class Run:
         await self._peer.until("the next snapshot of all", lambda: not later.open)
         if later.failure is None or where not in later.failure.reason:
             wrong.append(f"the next snapshot of all: {later.failure}")
-        others = await self._peer.trigger("others", PEER)
+        others = await self._peer.trigger("others", self._peer.app)
         await self._peer.until("a snapshot of the others", lambda: not others.open)
         if others.failure is not None:
             wrong.append(f"a snapshot of the others failed: {others.failure}")
