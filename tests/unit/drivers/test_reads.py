@@ -7,6 +7,7 @@ import collections.abc
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,7 @@ from snapkafka.drivers.faust.inbound.running_events import StreamRecords
 from snapkafka.protocol import (
     Abort,
     AssignedInput,
+    Cause,
     Hello,
     InputsAssigned,
     InputTopic,
@@ -428,3 +430,36 @@ async def test_r15_an_effect_in_a_stage_before_take_makes_the_worker_stand_down_
     assert worker.driver.absent == ""
     events.cause_of_send()
     assert "agent batching" in worker.driver.absent
+
+
+# -- two apps in one process ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def apps() -> tuple[Worker, Worker]:
+    return await Worker().start(), await Worker().start()
+
+
+async def test_an_event_of_one_app_is_none_of_the_other_whatever_it_is_called(
+    apps: tuple[Worker, Worker],
+) -> None:
+    """Both read the same record in an agent of the same name."""
+    one, two = apps
+    in_one, _ = one.event(0), two.event(0)
+    assert in_one(one.driver.events.cause) == (event := Cause("a", TopicPartition(*INPUT), 0, 0))
+    assert in_one(two.driver.events.cause) is None
+    assert two.driver.machine.colours.running == {event: 0}
+
+
+@pytest.mark.parametrize("namespace", ["n", "other"])
+async def test_an_app_through_which_an_event_of_another_one_sends_stands_down(
+    apps: tuple[Worker, Worker], namespace: str
+) -> None:
+    """What it sends would be white, and caused by red; or red, and lost with an event that counts as done. Apps of two
+    namespaces share no snapshot."""
+    one, two = apps
+    for worker, its in ((one, namespace), (two, "n")):
+        worker.driver.config = replace(worker.driver.config, namespace=its)
+    one.event(0)(two.driver.events.cause_of_send)
+    assert not one.driver.absent
+    assert ("app looks sends through app looks" in two.driver.absent) == (namespace == "n")
