@@ -22,7 +22,6 @@ from snapkafka.manifest import STATE, STATE_DELTA, CheckEntry, Manifest, TableEn
 from snapkafka.store import Store, chained_sql, places_of, sql_name, sql_of_files, state_parents
 from snapkafka.store.database import database, locked, one_line
 
-from .arrow_schema import arrow_schema
 from .invariant_files import Invariant
 from .schemas import IN_FLIGHT, SCHEMAS, in_flight_sql, schema
 from .unwritten_casts import long_number_sql, problem_of
@@ -150,6 +149,8 @@ def opened(
 @contextmanager
 def _empty() -> Iterator[DuckDBPyConnection]:
     """Provide DuckDB with every table, empty."""
+    from .arrow_schema import arrow_schema  # who asks a verb needs no Arrow
+
     with database([]) as found:
         for name in SCHEMAS:
             found.register("columns", arrow_schema(schema(name)).empty_table())
