@@ -19,10 +19,7 @@ _SIMPLE: Final = {
 
 
 def arrow_schema(ddl: str) -> pa.Schema:
-    """Return the Arrow schema of columns as `name type, name type`.
-
-    A type has no blanks: `struct<name:type,name:type>`.
-    """
+    """Return the Arrow schema of columns as `name type, name type`; a type has no blanks: `struct<name:type>`."""
     return pa.schema([_field(part, " ") for part in ddl.split(", ")])
 
 

@@ -28,6 +28,7 @@ from tests.worlds.planned import FORKED, FORKING, REFUSAL, RESTORING
 from .cluster import NAMESPACE, cluster
 from .making import make_snapshots
 
+FROZEN: Final = Path(__file__).parent / "frozen"
 #: Of a terminal of 80 columns that knows no colours, whoever runs this.
 ENVIRONMENT: Final = {"COLUMNS": "80", "TERMINAL_WIDTH": "80", "NO_COLOR": "1", "TERM": "dumb"}
 #: Made once: that takes half of the time of a call.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from . import FROZEN
-from .calls import printed
+from .calls import FROZEN, printed
 
 
 def test_everything_is_as_it_is_frozen() -> None:

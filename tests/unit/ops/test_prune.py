@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -81,33 +82,33 @@ def names(store: LocalStore) -> list[str]:
     return sorted(path.relative_to(store.root).as_posix() for path in store.root.rglob("*") if path.is_file())
 
 
-Put = dict[str, Any]
-
-
-def item(name: str, epoch: int, **more: Any) -> Put:
-    return {"snapshot_id": name, "epoch": epoch, **more}
-
-
 # -- the rules -----------------------------------------------------------------------------------------------
+
+
+def at(name: str, epoch: int, **more: Any) -> Callable[[LocalStore], Manifest]:
+    return lambda store: put(store, name, epoch, **more)
 
 
 OTHER_LEDGER = LedgerEntry(topic=LEDGER.topic, topic_id="1" * 32)
 TWO = [
-    item("a1", 900, days_old=9, namespace="a"),
-    item("a2", 3, days_old=2, namespace="a", ledger=OTHER_LEDGER),
-    item("b1", 1, days_old=20, namespace="b"),
-    item("b2", 2, days_old=20, namespace="b", verdict="INCONSISTENT"),
+    at("a1", 900, days_old=9, namespace="a"),
+    at("a2", 3, days_old=2, namespace="a", ledger=OTHER_LEDGER),
+    at("b1", 1, days_old=20, namespace="b"),
+    at("b2", 2, days_old=20, namespace="b", verdict="INCONSISTENT"),
 ]
-NAMED = [item("below", 1), item("above", 2, files=("below/state/part-00000.parquet",))]
+NAMED = [
+    at("below", 1),
+    at("above", 2, files=("below/state/part-00000.parquet",)),
+]
 NEWEST = "newest good snapshot"
 #: What is there, how many of the newest are kept of which namespace; what goes, and why others stay.
-RULES: dict[str, tuple[list[Put], int, str, list[str], dict[str, str]]] = {
+RULES: dict[str, tuple[list[Any], int, str, list[str], dict[str, str]]] = {
     "the newest good one stays however old": (
         [
-            item("older", 1, days_old=90),
-            item("good", 2, days_old=80, verdict="VERIFIED_WITH_REPLAYS"),
-            item("open", 3, days_old=70, verdict="UNVERIFIABLE"),
-            item("bad", 4, days_old=60, verdict="INCONSISTENT"),
+            at("older", 1, days_old=90),
+            at("good", 2, days_old=80, verdict="VERIFIED_WITH_REPLAYS"),
+            at("open", 3, days_old=70, verdict="UNVERIFIABLE"),
+            at("bad", 4, days_old=60, verdict="INCONSISTENT"),
         ],
         0, "", ["bad", "open", "older"], {"good": NEWEST},
     ),
@@ -118,11 +119,11 @@ RULES: dict[str, tuple[list[Put], int, str, list[str], dict[str, str]]] = {
         TWO, 0, "b", ["b2"], dict.fromkeys(("a1", "a2"), "of another namespace") | {"b1": NEWEST},
     ),
     "parents of what stays stay, and theirs": (
-        [item("root/1", 1), item("middle", 2, parent="root/1"), item("alone", 3), item("tip", 4, parent="middle")],
+        [at("root/1", 1), at("middle", 2, parent="root/1"), at("alone", 3), at("tip", 4, parent="middle")],
         1, "", ["alone"], {"tip": NEWEST, "middle": "tip builds on it", "root/1": "middle builds on it"},
     ),
     "files that another names": (NAMED, 1, "", [], {"above": NEWEST, "below": "above builds on it"}),
-    "files of nobody that stays": ([*NAMED, item("new", 3)], 1, "", ["above", "below"], {"new": NEWEST}),
+    "files of nobody that stays": ([*NAMED, at("new", 3)], 1, "", ["above", "below"], {"new": NEWEST}),
 }  # fmt: skip
 
 
@@ -130,13 +131,12 @@ RULES: dict[str, tuple[list[Put], int, str, list[str], dict[str, str]]] = {
 async def test_what_goes_and_why_others_stay(store: LocalStore, rule: str) -> None:
     there, last, namespace, gone, stay = RULES[rule]
     for each in there:
-        put(store, **each)
+        each(store)
     found = await plan(store, last, namespace)
     assert [item.id for item in found.removed] == gone
     assert {item.id: item.why for item in found.kept} == stay
-    for only in found.removed:
-        if only.id == "above":
-            assert only.bytes == 100 + store.manifest_path("above").stat().st_size, "its own alone"
+    own = {it.id: 100 + store.manifest_path(it.id).stat().st_size for it in found.removed}
+    assert {it.id: it.bytes for it in found.removed} == own, "not those of others"
 
 
 async def test_what_to_keep_has_to_be_said_and_every_manifest_can_be_read(store: LocalStore) -> None:
