@@ -6,16 +6,14 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
 
 from snapkafka import ops
 from snapkafka.checks import Verdict
 from snapkafka.errors import TriggerRefusedError
 from snapkafka.kafka import Connection
-from snapkafka.protocol import NOBODY, TopicPartition
+from snapkafka.protocol import NOBODY
 from snapkafka.testing import Broker, create_topics
 
-from .harness import produce
 from .replaying import MODULE, Counting, capture, counting
 
 pytestmark = pytest.mark.timeout(300)
@@ -23,18 +21,15 @@ pytestmark = pytest.mark.timeout(300)
 BEFORE, COUNT = 20, 30
 
 
-def start_another_app(run: Counting, source: str = "") -> str:
-    """It reads the same input for itself, or another one, and stays."""
+def start_another_app(run: Counting) -> None:
+    """It reads the same input for itself, and stays."""
     other = f"{run.app}-other"
-    create_topics(
-        run.bootstrap, f"{other}-counted-out", *([f"{source}-counted"] if source else []), partitions=2
-    )
+    create_topics(run.bootstrap, f"{other}-counted-out", partitions=2)
     create_topics(
         run.bootstrap, f"{other}-counted-changelog", partitions=2, config={"cleanup.policy": "compact"}
     )
-    env = run.env | {"FEATURES_ID": other, "FEATURES_COMMIT": "0.5", "FEATURES_INPUT": source or run.source}
-    run.system.start_worker(other, env, module="tests.features.apps.recovering")
-    return other
+    env = run.env | {"FEATURES_ID": other, "FEATURES_COMMIT": "0.5"}
+    run.system.start_worker(other, env, module=MODULE)
 
 
 def wait_for_its_session(run: Counting) -> None:
@@ -86,37 +81,6 @@ def test_r10_an_app_that_does_not_run_is_part_of_a_snapshot(kafka: Broker, tmp_p
         captured = capture(observer, "after it was retired")
         assert {cut.app for cut in captured.inputs} == {f"{run.app}-other"}
         assert run.verdict(captured)[0] is Verdict.VERIFIED
-
-
-def add_partitions(bootstrap: str, *topics: str, total: int) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    for done in admin.create_partitions([NewPartitions(topic, total) for topic in topics]).values():
-        done.result(30)
-
-
-def test_r11_partitions_added_while_an_app_ran_are_part_of_a_snapshot_when_it_is_stopped(
-    kafka: Broker, tmp_path: Path
-) -> None:
-    """Its `Hello` counted two, a rebalance gave it a third one: neither messages nor state of that are lost."""
-    with counting(kafka, tmp_path, {"FEATURES_SLEEP": "0", "FEATURES_METADATA_AGE_MS": "1000"}) as run:
-        observer, topic = run.observer, f"{run.source}-counted"
-        worker = run.start(commit="600")
-        start_another_app(run, source=f"{run.app}-out-of-it")
-        observer.wait_for_workers(run.system)
-        (mine,) = {view.process for view in observer.state.living() if view.hello.app == run.app}
-        added, changelog = TopicPartition(topic, 2), TopicPartition(f"{run.app}-counted-changelog", 2)
-        add_partitions(run.bootstrap, topic, changelog.topic, total=3)
-        run.wait_until("it to be given the new partition", lambda: (run.app, added) in observer.state.readers)
-        run.system.interrupt(worker)
-        run.wait_until("its Bye", lambda: observer.state.processes[mine].left is not None)
-        records = [(f"k{n % 7}", b"{}", None) for n in range(COUNT)]
-        waiting = 1 + max(produce(run.bootstrap, topic, records, partition=added.partition))[1]
-
-        captured = capture(observer, "without it")
-        (cut,) = (cut for cut in captured.inputs if (cut.app, cut.partition) == (run.app, added.partition))
-        assert (cut.position, cut.log_end) == (0, waiting)
-        assert changelog in {TopicPartition(cut.topic, cut.partition) for cut in captured.changelogs}
-        assert run.verdict(captured) == (Verdict.VERIFIED, {})
 
 
 def test_r10_an_app_that_reads_from_the_latest_record_is_cut_there(kafka: Broker, tmp_path: Path) -> None:

@@ -4,12 +4,8 @@ The app does what it does without us, and nothing has to be restarted."""
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,8 +21,7 @@ from confluent_kafka.admin import (
 from snapkafka import ops
 from snapkafka.errors import TriggerRefusedError
 from snapkafka.kafka import SETTINGS, Connection, KafkaTopicAdmin, topic_name
-from snapkafka.testing import Broker, wait_until
-from tests.altering import alter_settings
+from snapkafka.testing import Broker
 from tests.kafka.guarding import PASSWORD, guarded_broker
 
 from .harness import Pair, quick_and_slow
@@ -39,8 +34,6 @@ ROW = Row("quick", ("quick",), ("quick-out",), tables=("quick",))
 COUNT = 200
 #: Events, and over how many seconds: longer than what happens meanwhile.
 LOAD, LOAD_S = 600, 20.0
-TTL_MS = 4_000
-RELEASE = "0.15.4"
 
 
 def feed(pair: Pair, count: int = COUNT, seconds: float = 4.0) -> None:
@@ -92,72 +85,29 @@ async def create(bootstrap: str, ledger: str) -> None:
     await admin.close()
 
 
-def test_r15_another_release(kafka: Broker, namespace: str, tmp_path: Path) -> None:
-    """Of Faust, not the one snapkafka is sewn to."""
-    log = as_without_us(kafka.bootstrap, namespace, tmp_path, another_release(tmp_path / "other"))
-    said = [line for line in log.splitlines() if "snapkafka: " in line]
-    assert len(said) == 1
-    assert f"faust-streaming {RELEASE} is not" in said[0]
-
-
-def another_release(folder: Path) -> dict[str, str]:
-    """The environment in which a worker runs on a later Faust."""
-    about = folder / f"faust_streaming-{RELEASE}.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: faust-streaming\nVersion: {RELEASE}\n")
-    return {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])}
-
-
-@contextmanager
-def under_load(kafka: Broker, namespace: str, folder: Path) -> Iterator[Pair]:
-    """A worker that has joined; afterwards both runs are compared, and the processes are those of before."""
-    hold = {"FEATURES_HOLD": str(folder / "hold")}
-    with quick_and_slow(kafka.bootstrap, namespace, folder, env=hold) as pair:
+def test_r15_paused_and_resumed_without_a_restart(kafka: Broker, namespace: str, tmp_path: Path) -> None:
+    """What is under way fails by that name, nothing is started meanwhile, and the next is captured."""
+    here = Connection(bootstrap=kafka.bootstrap)
+    with quick_and_slow(kafka.bootstrap, namespace, tmp_path) as pair:
         pair.snapshot()
         processes = set(pair.observer.state.processes)
         with ThreadPoolExecutor(1) as pool:
             load = pool.submit(feed, pair, LOAD, LOAD_S)
-            yield pair
+            begin_slow(pair)
+            under_way = ask(pair, "under way", ttl_ms=20_000)
+            asyncio.run(ops.pause(here, namespace))
+            assert getattr(decided(pair, under_way).failure, "code", "") == "paused"
+            with pytest.raises(TriggerRefusedError) as refused:
+                asyncio.run(ops.trigger(here, namespace))
+            assert refused.value.facts["reason"] == "paused"
+            asyncio.run(ops.resume(here, namespace))
+            pair.snapshot()
             assert not load.done(), "nothing was sent during the last of it"
             load.result()
         pair.wait_for({"quick-out": LOAD})
         pair.snapshot()
         compare(pair, LOAD)
         assert set(pair.observer.state.processes) == processes, "a worker has joined anew"
-
-
-def test_r15_paused_and_resumed_without_a_restart(kafka: Broker, namespace: str, tmp_path: Path) -> None:
-    """What is under way fails by that name, nothing is started meanwhile, and the next is captured."""
-    here = Connection(bootstrap=kafka.bootstrap)
-    with under_load(kafka, namespace, tmp_path) as pair:
-        begin_slow(pair)
-        under_way = ask(pair, "under way", ttl_ms=20_000)
-        asyncio.run(ops.pause(here, namespace))
-        assert getattr(decided(pair, under_way).failure, "code", "") == "paused"
-        with pytest.raises(TriggerRefusedError, match="paused"):
-            asyncio.run(ops.trigger(here, namespace))
-        asyncio.run(ops.resume(here, namespace))
-        pair.snapshot()
-
-
-@pytest.mark.nightly
-def test_r15_a_ledger_that_takes_nothing_more_from_a_worker_that_has_joined(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
-    """As of a disk that is full from now on: the snapshot under way fails, and the next one after it is captured."""
-    hold = tmp_path / "hold"
-    with under_load(kafka, namespace, tmp_path) as pair:
-        hold.touch()
-        under_way = ask(pair, "under way", ttl_ms=TTL_MS)
-        wait_until("the cut", hold.with_suffix(".held").exists, timeout_s=30, period_s=0.01)
-        ledger = topic_name(namespace)
-        alter_settings(pair.bootstrap, ledger, {"max.message.bytes": "1"})
-        hold.unlink()
-        time.sleep(TTL_MS / 1_000 + 1)  # this is the fault
-        assert pair.observer.state.snapshots[under_way].open, "somebody has written to it"
-        alter_settings(pair.bootstrap, ledger, {"max.message.bytes": SETTINGS.get("max.message.bytes")})
-        assert getattr(decided(pair, under_way).failure, "code", "") == "ttl"
-        pair.snapshot()
 
 
 @pytest.mark.parametrize("mode", ["observe", "stamp"])

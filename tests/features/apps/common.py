@@ -98,8 +98,7 @@ def _install(app: Any) -> None:
 
 
 def commit_on_signal(app: Any) -> None:
-    """Commit as Faust's own timer does, whenever the file FEATURES_COMMIT_WHEN has grown. How long it was then is said
-    in a file beside it, one for each worker (its name ends in the pid)."""
+    """Commit as Faust's own timer does, whenever the file FEATURES_COMMIT_WHEN has grown."""
     if "FEATURES_COMMIT_WHEN" not in os.environ:
         return
     path = Path(os.environ["FEATURES_COMMIT_WHEN"])
@@ -113,7 +112,6 @@ def commit_on_signal(app: Any) -> None:
     async def commits_on_signal() -> None:
         if has_grown():
             await app.consumer.commit()
-            path.with_name(f"{path.name}.{os.getpid()}").write_text(str(seen[0]))
 
 
 def source(app: Any, name: str, **options: Any) -> Any:

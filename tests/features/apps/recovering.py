@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from pathlib import Path
 from typing import Any
 
 from faust.tables.recovery import Recovery
 
-from tests.features.apps.common import commit_on_signal, new_app, saw, source, target
+from tests.features.apps.common import new_app, saw, source, target
 
 COMMIT = float(os.environ.get("FEATURES_COMMIT", "600"))
 app = new_app(
@@ -17,18 +16,11 @@ app = new_app(
     broker_commit_interval=COMMIT,
     broker_session_timeout=6.0,
     broker_heartbeat_interval=1.0,
-    consumer_metadata_max_age_ms=int(os.environ.get("FEATURES_METADATA_AGE_MS", "300000")),
     consumer_auto_offset_reset=os.environ.get("FEATURES_RESET", "earliest"),
 )
 SLEEP = float(os.environ["FEATURES_SLEEP"])
-#: An event takes its time where this is not said, or this file is there.
-SLOW = os.environ.get("FEATURES_SLOW")
 #: Recovery goes on so much later than what it awaits has ended, as where the loop has that much else to do.
 LINGERS = float(os.environ.get("FEATURES_LINGERS", "0"))
-
-
-def seconds() -> float:
-    return SLEEP if SLOW is None or Path(SLOW).exists() else 0.0
 
 
 counted_out = target(app, "counted-out")
@@ -40,7 +32,7 @@ async def count(stream: Any) -> None:
     async for event in stream.events():
         counted[event.key] += 1
         await counted_out.send(**saw("counted", event))
-        await asyncio.sleep(seconds())
+        await asyncio.sleep(SLEEP)
 
 
 def linger() -> None:
@@ -55,4 +47,3 @@ def linger() -> None:
 
 if LINGERS:
     linger()
-commit_on_signal(app)
