@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from snapkafka.checks import CutView, in_flight
 from snapkafka.protocol.captured_snapshot import InputCut
@@ -39,9 +39,8 @@ SPAN_MIN: Final = 100
 class Reach(NamedTuple):
     """The offsets of an input that contain its window."""
 
-    app: str
+    source: InputCut
     tp: TopicPartition
-    position: int
     low: int
     high: int
 
@@ -65,20 +64,12 @@ def reach(view: CutView, window: int) -> list[Reach]:
         for source in sources:
             low = max(view.log_start(tp), source.position - min(span, most))
             high = max([source.position, *ends]) + span
-            found.append(Reach(source.app, tp, source.position, low, high))
+            found.append(Reach(source, tp, low, high))
     return found
 
 
-#: What records are near the cut together: partition, app, sender, side, and whether every agent had received them.
-_Kind: TypeAlias = tuple[TopicPartition, str, int, str, bool]
-
-
-class Near(NamedTuple):
-    """A record near the cut, and its row."""
-
-    offset: int
-    kind: _Kind
-    row: dict[str, Any]
+#: What records are near the cut together, by columns.
+KIND: Final = ("topic", "partition", "receiver_app", "sender", "side", "received")
 
 
 class Around:
@@ -95,43 +86,39 @@ class Around:
         self._reaches: dict[TopicPartition, list[Reach]] = defaultdict(list)
         for item in reaches:
             self._reaches[item.tp].append(item)
-        self._kinds: dict[_Kind, list[tuple[int, Record, InputCut]]] = defaultdict(list)
+        self._kinds: dict[tuple[InputCut, int, str, bool], list[Record]] = defaultdict(list)
 
     def take(self, tp: TopicPartition, records: Iterable[Record]) -> None:
         """Take in records of one partition."""
         for item in self._reaches.get(tp, ()):
-            source = next(it for it in self._view.inputs[tp] if it.app == item.app)
             for record in records:
                 is_near = item.low <= record.offset < item.high
                 if is_near and not record.log.marker and not self._view.is_void(record.log):
-                    received = not in_flight(source, record.offset)
-                    side = _side(self._view, record, source)
-                    kind = (tp, item.app, record.log.process, side, received)
-                    self._kinds[kind].append((record.offset, record._replace(headers=()), source))
+                    side = _side(self._view, record, item.source)
+                    received = not in_flight(item.source, record.offset)
+                    kind = item.source, record.log.process, side, received
+                    self._kinds[kind].append(record._replace(headers=()))
         for kind, items in self._kinds.items():
-            if kind[0] == tp and len(items) > 2 * self._window:
-                self._kinds[kind] = _nearest(kind, items, self._window)
+            if len(items) > 2 * self._window:
+                self._kinds[kind] = sorted(items, key=lambda it: it.offset, reverse=kind[-1])[: self._window]
 
-    def nearest(self, decoder: Decoder) -> list[Near]:
-        """Return the nearest records of each kind."""
-        return [
-            Near(offset, kind, self._row(kind, record, source, decoder))
-            for kind, items in self._kinds.items()
-            for offset, record, source in _nearest(kind, items, self._window)
-        ]
+    def rows(self, decoder: Decoder) -> list[dict[str, Any]]:
+        """Return the rows of the nearest records of each kind, and of some more."""
+        return [self._row(record, *kind, decoder) for kind, items in self._kinds.items() for record in items]
 
-    def _row(self, kind: _Kind, record: Record, source: InputCut, decoder: Decoder) -> dict[str, Any]:
-        (topic, partition), app, process, side, received = kind
+    def _row(
+        self, record: Record, source: InputCut, process: int, side: str, received: bool, decoder: Decoder
+    ) -> dict[str, Any]:
         cut = self._view.processes.get(process)
-        texts = decoder.texts(topic, record.key, record.value, input_codecs(source))
+        texts = decoder.texts(source.topic, record.key, record.value, input_codecs(source))
         cause = record.cause if record.cause is not None and record.cause[0] in self._topics else None
         return {
             "sender": None if record.is_external else process,
             "sender_app": None if cut is None else cut.app,
-            "receiver_app": app,
+            "receiver_app": source.app,
             "receiver": source.receiver,
-            "topic": topic,
-            "partition": partition,
+            "topic": source.topic,
+            "partition": source.partition,
             "offset": record.offset,
             "seq": None if record.is_external else record.log.seq,
             "side": side,
@@ -146,18 +133,13 @@ class Around:
         }
 
 
-def around_rows(near: Iterable[Near], window: int) -> Iterator[dict[str, Any]]:
-    """Yield the rows from what the tasks have found."""
-    kinds: dict[_Kind, list[Near]] = defaultdict(list)
-    for item in near:
-        kinds[item.kind].append(item)
-    for kind, items in kinds.items():
-        yield from (item.row for item in _nearest(kind, items, window))
-
-
-def _nearest(kind: _Kind, items: list[Any], number: int) -> list[Any]:
-    """Return the last ones of those that were received, and the first of the others."""
-    return sorted(items, key=lambda it: it[0], reverse=kind[-1])[:number]
+def nearest(rows: Iterable[dict[str, Any]], window: int) -> Iterator[dict[str, Any]]:
+    """Yield the last rows of each kind that were received, and the first of those that were not."""
+    kinds: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        kinds[tuple(row[column] for column in KIND)].append(row)
+    for items in kinds.values():
+        yield from sorted(items, key=lambda row: row["offset"], reverse=items[0]["received"])[:window]
 
 
 def _side(view: CutView, record: Record, source: InputCut) -> str:

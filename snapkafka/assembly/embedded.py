@@ -104,9 +104,7 @@ def _record(ledger_id: int, message: Any) -> Record:
         headers = headers_of(message)
     except UnicodeError as error:
         raise HandOverError(str(error)) from error
-    if kind not in TIMESTAMP_TYPES:
-        raise HandOverError(f"the timestamp of {place[0]}[{place[1]}] offset {place[2]}")
-    time = at_ms, TIMESTAMP_TYPES[kind]
+    time = at_ms, TIMESTAMP_TYPES.get(kind, -1)
     return record_of(ledger_id, place, time, message.key(), message.value(), headers, wire.find(headers))
 
 

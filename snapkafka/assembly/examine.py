@@ -21,7 +21,7 @@ from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store
 
-from .around import Around, Near, Reach, per_kind, reach
+from .around import Around, Reach, per_kind, reach
 from .job import Settings
 from .manifest import unread_ranges
 from .records import Record
@@ -76,7 +76,7 @@ class Reading:
         """Return the offsets that any of this needs, one range per partition."""
         whole: dict[TopicPartition, ReadRange] = {}
         state = self.view.changelogs
-        before = (ReadRange(*it.tp, it.low, it.position) for it in self.reaches if it.tp not in state)
+        before = (ReadRange(*it.tp, it.low, it.source.position) for it in self.reaches if it.tp not in state)
         below = () if self.is_again else lead_ranges(self.view, self.ranges)
         for item in (*self.ranges, *before, *below, *self.unread.values()):
             tp = TopicPartition(*item[:2])
@@ -95,7 +95,7 @@ class Part:
     folded: int = 0
     files: list[tuple[str, Written]] = field(default_factory=list)
     held: Counter[tuple[Channel, str]] = field(default_factory=Counter)
-    near: list[Near] = field(default_factory=list)
+    near: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Examination:
@@ -137,7 +137,7 @@ class Examination:
         for name in list(self._rows):
             self._write(name)
         if self._around is not None:
-            self._part.near = self._around.nearest(self._decoder)
+            self._part.near = self._around.rows(self._decoder)
         return self._part
 
     def _summarise(self, tp: TopicPartition, records: list[Record]) -> None:

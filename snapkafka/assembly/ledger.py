@@ -166,7 +166,9 @@ class Desk:
         for source in manifest.captured.inputs:
             positions[source.app][TopicPartition(source.topic, source.partition)] = source.position
         try:
-            self._loop.run(self._commit(positions, manifest.id))
+            for app, of_app in sorted(positions.items()):
+                group = positions_group(self.namespace, app)
+                self._loop.run(self._admin.commit_positions(group, of_app, manifest.id))
         except SnapkafkaError as error:
             return error.message
         return ""
@@ -195,10 +197,6 @@ class Desk:
             )
         finally:
             await self._admin.close()  # a broker would: the engine works for minutes now
-
-    async def _commit(self, positions: dict[str, dict[TopicPartition, int]], note: str) -> None:
-        for app, of_app in sorted(positions.items()):
-            await self._admin.commit_positions(positions_group(self.namespace, app), of_app, note)
 
     async def _close(self) -> None:
         try:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,6 +25,7 @@ from snapkafka.manifest import (
 )
 from snapkafka.protocol.captured_snapshot import Captured, Outcome
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.store import Store
 from snapkafka.version import __version__
 
 from .base import Base
@@ -32,30 +33,44 @@ from .job import Settings
 from .ledger import ClusterFacts
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A captured snapshot to assemble: with the bounds of its log, how that is read, its base, invariants, and facts
+    for its manifest.
+
+    `require_same_log` is called when the log was read, before the manifest is written; it refuses a log that is not the
+    one of the bounds any more.
+    """
+
+    view: CutView
+    settings: Settings
+    store: Store
+    base: Base | None
+    wanted: tuple[Invariant, ...]
+    facts: ClusterFacts
+    require_same_log: Callable[[], None]
+
+
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def manifest_of(
+    task: Task,
     view: CutView,
-    settings: Settings,
-    *,
-    engine: str,
-    versions: Mapping[str, str],
     ranges: Sequence[ReadRange],
     tables: tuple[TableEntry, ...],
     checked: Checked,
-    base: Base | None,
-    wanted: Sequence[Invariant],
-    facts: ClusterFacts,
+    *,
+    by: tuple[str, Mapping[str, str]],
     began: str,
 ) -> Manifest:
     """Return the manifest of an assembly that has ended now; the verdict follows from the outcomes of the checks.
 
     Args:
-        engine, versions: who assembled it.
-        wanted: the invariants that were checked.
+        by: the engine that assembled it, and the versions of its libraries.
     """
+    settings, base, facts = task.settings, task.base, task.facts
     captured, spec = view.captured, settings.spec
     parents = base.entries() if base is not None else ()
     return Manifest(
@@ -64,20 +79,20 @@ def manifest_of(
         epoch=captured.epoch,
         namespace=spec.namespace,
         content=content_digest(tables, parents),
-        engine=engine,
+        engine=by[0],
         ledger=settings.ledger,
         times=Times(assembled_at=began, verified_at=now()),
         tables=tables,
         captured=replace(captured, alignment=alignment_of(captured, tables)),
-        invariants=tuple(InvariantEntry(name=item.name, sql=item.sql) for item in wanted),
+        invariants=tuple(InvariantEntry(name=item.name, sql=item.sql) for item in task.wanted),
         read=_entries(ranges),
         inputs=_entries(unread_ranges(view)) if spec.with_inputs else (),
         parents=parents,
-        isolation=settings.spec.isolation,
+        isolation=spec.isolation,
         restorable=facts.restorable,
         topics=facts.topics,
         logs=logs_of(view, checked.held, None if base is None else base.parent),
-        versions={"snapkafka": __version__, "python": platform.python_version(), **versions},
+        versions={"snapkafka": __version__, "python": platform.python_version(), **by[1]},
         **judged(captured, checked, facts.external_readers, sources=spec.sources, strict=spec.strict),
     )
 

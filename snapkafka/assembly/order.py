@@ -29,38 +29,18 @@ from snapkafka.checks import (
 from snapkafka.checks.v4_channels import look_back_ranges
 from snapkafka.manifest import AROUND, INPUTS, STATE, STATE_DELTA, Manifest, ReadEntry, TableEntry
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.store import Store, open_store, state_parents
+from snapkafka.store import open_store, state_parents
 
 from . import invariants, split_keys
-from .around import around_rows
-from .base import Base, require_offsets, view_on
+from .around import nearest
+from .base import require_offsets, view_on
 from .examine import Part, Reading
-from .invariant_files import Invariant
 from .job import Job, Settings
-from .ledger import ClusterFacts
-from .manifest import manifest_of, now
+from .manifest import Task, manifest_of, now
 from .rows import Channel, channel_rows, position_rows, process_rows
 from .spec import changed
 from .state import Fold
 from .table_files import Written, entry_of, write_rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """A captured snapshot to assemble: with the bounds of its log, how that is read, its base, invariants, and facts
-    for its manifest.
-
-    `require_same_log` is called when the log was read, before the manifest is written; it refuses a log that is not the
-    one of the bounds any more.
-    """
-
-    view: CutView
-    settings: Settings
-    store: Store
-    base: Base | None
-    wanted: tuple[Invariant, ...]
-    facts: ClusterFacts
-    require_same_log: Callable[[], None]
 
 
 class HandOverError(Exception):
@@ -152,20 +132,9 @@ class Engine(ABC):
             entries, checked = self._read("reading", reading)
             there = invariants.tables_at(store, entries, () if base is None else base.parts)
             checked = split_keys.noted(checked, split_keys.find(view, there))
-            of_tables = invariants.check(task.wanted, there)
-            manifest = manifest_of(
-                view,
-                settings,
-                engine=self.name,
-                versions=self.versions(),
-                ranges=ranges,
-                tables=entries,
-                checked=checked._replace(outcomes=checked.outcomes + of_tables),
-                base=base,
-                wanted=task.wanted,
-                facts=task.facts,
-                began=began,
-            )
+            checked = checked._replace(outcomes=checked.outcomes + invariants.check(task.wanted, there))
+            by = self.name, self.versions()
+            manifest = manifest_of(task, view, ranges, entries, checked, by=by, began=began)
             task.require_same_log()
             state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
             return store.publish(manifest, folder)
@@ -219,7 +188,7 @@ def _write(engine: Engine, reading: Reading, parts: Sequence[Part]) -> tuple[Tab
     }
     if settings.spec.around:
         near = (item for part in parts for item in part.near)
-        rows[AROUND] = list(around_rows(near, reading.window))
+        rows[AROUND] = list(nearest(near, reading.window))
     files[state] = engine.fold(lambda fold, part: write_rows(state, fold.rows(), store, folder, part=part))
     rows |= {name: () for name, found in files.items() if not found}
     files |= {name: [write_rows(name, of, store, folder)] for name, of in rows.items()}

@@ -30,8 +30,8 @@ from .engines import Chosen
 from .invariants import check, in_folder, published, require_valid
 from .job import Job
 from .ledger import Desk
-from .manifest import judged
-from .order import Task, offsets_in
+from .manifest import Task, judged
+from .order import offsets_in
 from .spec import JobResult
 from .stored_tables import compare
 

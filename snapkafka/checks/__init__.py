@@ -1,19 +1,8 @@
 """The checks: they find what is wrong with a snapshot, name the witnesses, and give the verdict.
 
-| module | content |
-|---|---|
-| `witness`, `kinds` | findings and witnesses, every kind of them with its sentence |
-| `view`, `inputs` | look-ups in a captured snapshot; the colour of a record |
-| `ranges` | the offsets that must be read; findings from the bounds of the log alone |
-| `stretch`, `summary` | what the checks need of a range of the log: a few records, and counts of the others |
-| `sequences` | the input of the checks, and what several of them derive from it |
-| `listed` | that input from a list of records |
-| `v1_colour`, `v2_receipt`, `v3_state`, `v4_channels`, `v5_cause` | the checks |
-| `questions` | what V3 asks about keys |
-| `run` | V1 to V5, in every engine and in the simulator |
-| `external` | records in inputs that have no proven colour, and what a verdict assumes about them |
-| `coverage` | the number of records that each check has read |
-| `verdict` | from outcomes to a verdict |
+A captured snapshot (`view`) and stretches of its log (`stretch`, `summary`; in memory `listed`) make a `CutLog`
+(`sequences`). `run` gives it to V1 to V5 (`v1_colour` ... `v5_cause`) and counts what they have read (`coverage`). They
+find `kinds` of `witness`es, from which the `verdict` follows.
 
 Pure: no Kafka, no Spark.
 """

@@ -46,16 +46,15 @@ def has_around(manifest: Manifest) -> bool:
     return any(table.name == AROUND for table in manifest.tables)
 
 
-def sql_of(most: int, of_a_channel: int, of_a_side: int = OF_A_SIDE) -> str:
+def sql_of(most: int, of_a_channel: int) -> str:
     """Return the query for the messages of a picture: those in flight, and those that do not cross the cut.
 
     Args:
         most: the limit of each kind.
         of_a_channel: the limit of messages in flight of one channel.
-        of_a_side: the limit of others of one channel and side.
     """
     flight = _IN_FLIGHT.format(chars=VALUE_CHARS, of_a_channel=of_a_channel, most=most)
-    near = _NEAR.format(chars=VALUE_CHARS, of_a_side=of_a_side, most=most)
+    near = _NEAR.format(chars=VALUE_CHARS, of_a_side=OF_A_SIDE, most=most)
     return f"SELECT *, ({_TOTAL}) AS near FROM (SELECT * FROM ({flight}) UNION ALL SELECT * FROM ({near}))"
 
 
@@ -77,7 +76,7 @@ def messages_of(
         caused = row["cause_topic"] is not None
         found.append(
             DrawnMessage(
-                kind=kind_at_cut(row, manifest.ledger.triggered_ms),
+                kind=_kind_at_cut(row, manifest.ledger.triggered_ms),
                 sender=EXTERNAL if external else row["sender"],
                 receiver=receiver,
                 topic=row["topic"],
@@ -92,7 +91,7 @@ def messages_of(
     return found
 
 
-def kind_at_cut(row: Mapping[str, Any], triggered_ms: int) -> str:
+def _kind_at_cut(row: Mapping[str, Any], triggered_ms: int) -> str:
     """Return the position of a record relative to the cut (`Message.kind`); for an unreceived external one its time
     decides."""
     match row["side"], row["received"]:

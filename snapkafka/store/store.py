@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO, Any, Final
 
-from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
+from snapkafka.errors import StorageError, UnknownSnapshotError
 from snapkafka.manifest import FileEntry, Manifest, dump, file_stem, load
 
 from .local_files import Info, LocalFiles
@@ -150,14 +150,6 @@ class Store:
                 hint=f"`snapkafka assemble {snapshot_id}` builds its tables",
             )
         return load(text, where=place)
-
-    def list(self) -> Sequence[Manifest]:
-        """List every snapshot with a manifest, oldest first (by epoch); other files are ignored."""
-        found = []
-        for name, text in self.texts().items():
-            with contextlib.suppress(BadInputError):
-                found.append(load(text, where=name))
-        return sorted(found, key=lambda manifest: (manifest.namespace, manifest.epoch))
 
     def damage(self, files: Iterable[FileEntry], *, hashed: bool = True) -> Sequence[Damage]:
         """List the files that are not as they were written.

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from snapkafka.assembly import Desk, Invariant, Job, Settings, find_base
 from snapkafka.assembly.embedded import EmbeddedEngine
 from snapkafka.assembly.ledger import ClusterFacts
+from snapkafka.assembly.manifest import Task
 from snapkafka.assembly.order import Engine as OfJob
-from snapkafka.assembly.order import Task
 from snapkafka.checks import Checked, CutView
 from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from snapkafka.assembly import invariants, main
-from snapkafka.assembly.order import Task
+from snapkafka.assembly.manifest import Task
 from snapkafka.errors import EXIT_NOT_GOOD, InternalError, StorageError
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.store import state_parts, state_sql

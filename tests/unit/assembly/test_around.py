@@ -62,7 +62,7 @@ def test_however_many_channels_there_are_the_table_stays_within_its_rows() -> No
     assert 1 <= per_kind(many(20_000), 50) * KINDS * 20_000 <= ROWS_MAX
     bounds = {TopicPartition("in", n): LogBounds(start=0, end=9_000) for n in range(5_000)}
     found = reach(CutView(many(5_000).captured, bounds), 50)
-    assert {it.position - it.low for it in found} == {50}, (
+    assert {it.source.position - it.low for it in found} == {50}, (
         "so much of each, and no more than `LEADS_MAX` else"
     )
 

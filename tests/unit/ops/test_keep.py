@@ -27,6 +27,7 @@ from snapkafka.ops import Outcome, pruning
 from snapkafka.ops.keep import OF_ALL
 from snapkafka.ports import Topic
 from snapkafka.protocol import Trigger, Verdict
+from snapkafka.query.locate import heads
 from snapkafka.store import Store
 from snapkafka.verbs import Keep
 from tests.unit.base.test_manifest import example
@@ -190,10 +191,10 @@ async def test_old_ones_are_pruned_also_by_a_round_that_fails(
     assert (found.outcome, found.removed) == (Outcome.FAILED, ("old-0",))
     with pytest.raises(OSError, match="No space"):
         await keeper.round(0, keep_last=2)
-    assert len(store.list()) == 2, "before new space is taken, whatever befalls the round"
+    assert len(heads(store)) == 2, "before new space is taken, whatever befalls the round"
 
     def writable_once_pruned(self: Any) -> None:
-        if len(self.list()) > 1:
+        if len(heads(self)) > 1:
             raise StorageError("no space left")
 
     monkeypatch.setattr(Store, "check_writable", writable_once_pruned)
@@ -276,7 +277,7 @@ async def test_only_what_was_taken_for_the_predicate_is_pruned(keeper: Keeper, t
     await keeper.rounds(9, until="termination", keep_last=1)
     first, second, last = keeper.reported
     assert [it.removed for it in keeper.reported] == [(), (first.id,), (second.id,)]
-    assert {it.id for it in keeper.store.list()} == {"hourly-0", "hourly-1", "hourly-2", last.id}
+    assert {it.id for it in heads(keeper.store)} == {"hourly-0", "hourly-1", "hourly-2", last.id}
 
 
 @pytest.mark.parametrize("verdict", ["INCONSISTENT", "UNVERIFIABLE"])
