@@ -18,7 +18,6 @@ from snapkafka.manifest_entries import TableEntry
 from snapkafka.protocol import TopicPartition
 from tests.worlds.little_log import CAPTURED, INPUT, STATE, TP
 
-SVG = "{http://www.w3.org/2000/svg}"
 FAR = dataclasses.replace(INPUT, position=5_000, noted=5_000, low=4_990)
 LONG_LOG = {TP: LogBounds(start=100, end=9_000), STATE: LogBounds(start=0, end=3)}
 

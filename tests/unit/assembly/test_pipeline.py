@@ -63,10 +63,7 @@ PLACES = ("/gone.json", "/a.json", "/bad.json", "/b.json")
 @pytest.fixture
 def verifying(monkeypatch: pytest.MonkeyPatch) -> dict[str, SnapkafkaError]:
     """Verify without a broker; the errors of some places."""
-    errors: dict[str, SnapkafkaError] = {
-        "/gone.json": StorageError("no such file"),
-        "/bad.json": StorageError("bad"),
-    }
+    errors: dict[str, SnapkafkaError] = {it: StorageError("bad") for it in ("/gone.json", "/bad.json")}
 
     def verified(job: Job, engine: Any, path: str) -> Any:
         if path in errors:
@@ -85,8 +82,7 @@ def verify(*places: str) -> tuple[list[Any], dict[str, SnapkafkaError]]:
 def test_a_snapshot_that_cannot_be_verified_does_not_stop_the_others(
     verifying: dict[str, SnapkafkaError],
 ) -> None:
-    failed = {place: verifying[place] for place in ("/gone.json", "/bad.json")}
-    assert verify(*PLACES) == (["/a.json", "/b.json"], failed)
+    assert verify(*PLACES) == (["/a.json", "/b.json"], verifying)
 
 
 def test_alone_it_is_the_error_of_the_job(verifying: dict[str, SnapkafkaError]) -> None:
