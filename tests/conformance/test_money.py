@@ -25,6 +25,10 @@ def conserved(run: Running, snapshots: int = 3) -> Counter[str]:
         money = money_of(run, taken)
         assert sum(coins for *_, coins in money) == 0, money
         rows.update(f"{what} {name}" for what, name, *_ in money)
+        sql = f"SELECT DISTINCT cause_topic FROM around WHERE topic = '{run.names.coins}'"
+        assert taken.query(sql) == [{"cause_topic": run.names.ticks}], (
+            "what is sent names the event that sent it"
+        )
     return rows
 
 

@@ -163,39 +163,29 @@ def test_an_event_is_done_with_its_transaction_and_undone_with_it(
     assert loop.transactions.unwound is aborted
 
 
-def test_r10_what_an_earlier_transaction_has_committed_is_not_undone_by_an_abort(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_r16_inputs_are_revoked_from_an_aborted_transaction_on_while_its_events_run(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, confirmed: bool
 ) -> None:
-    """The loop has committed the first one without its position: its event runs again, and has its effects twice."""
-    fed: list[Event] = []
-    monkeypatch.setattr(loop.driver, "feed", fed.append)
+    """The machine may cut at that moment: the cut fails when they end. They may run again. One that an earlier
+    transaction has committed, without its position, runs again and has its effects twice (R10)."""
+    fed: list[tuple[Event, bool]] = []
     loop.transactions.began()
     loop.process(4)
     loop.commit()
     loop.transactions.began()
     loop.process(5)
-    loop.abort()
-    assert fed == [InputsRevoked(undone_from=(LogEnd(topic="orders", partition=0, end=5),))]
-
-
-@pytest.mark.parametrize("confirmed", [True, False])
-def test_r16_inputs_are_revoked_while_the_events_of_an_aborted_transaction_run(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch, confirmed: bool
-) -> None:
-    """The machine may cut at that moment: the cut fails when they end. They may run again."""
-    ran: list[bool] = []
+    loop.commit(RuntimeError("the commit timed out"))
     feed = loop.driver.feed
 
     def noted(event: Event) -> Any:
-        ran.append(bool(loop.colours.running))
+        fed.append((event, bool(loop.colours.running)))
         return feed(event)
 
-    loop.transactions.began()
-    loop.process(0)
-    loop.commit(RuntimeError("the commit timed out"))
     monkeypatch.setattr(loop.driver, "feed", noted)
     loop.transactions.aborted(confirmed=confirmed)
-    assert ran == [True] and not loop.colours.running
+    undone = (LogEnd(topic="orders", partition=0, end=5),) if confirmed else None
+    assert fed == [(InputsRevoked(undone_from=undone), True)] and not loop.colours.running
 
 
 def test_what_is_sent_in_a_transaction_counts_with_it_whenever_it_is_acknowledged(loop: Loop) -> None:
