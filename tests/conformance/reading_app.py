@@ -1,12 +1,11 @@
-"""A loop that reads numbers, one library each: `python -m tests.conformance.reading_app LIBRARY`.
+"""A loop that reads numbers: `python -m tests.conformance.reading_app LIBRARY BOOTSTRAP TOPIC FILE`.
 
-It writes each number down, and seeks forward where one says "seek TO".
+It writes the offset of each into the file, and seeks forward where one says "seek TO".
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from pathlib import Path
@@ -20,26 +19,24 @@ import snapkafka
 from snapkafka.clients import participant
 from snapkafka.drivers import Consumer
 
-WHERE, GROUP, TOPIC = (os.environ[f"READING_{name}"] for name in ("WHERE", "GROUP", "TOPIC"))
-SEEN = Path(os.environ["READING_SEEN"])
+LIBRARY, BOOTSTRAP, TOPIC, SEEN = sys.argv[1:]
+SETTINGS = {
+    "bootstrap_servers": BOOTSTRAP,
+    "group_id": TOPIC,
+    "enable.auto.commit": False,
+    "auto_offset_reset": "earliest",
+}
 
 
 def see(offset: int, value: bytes) -> int | None:
     """Write it down; return where to go on, if that is elsewhere."""
-    with SEEN.open("a") as out:
+    with Path(SEEN).open("a") as out:
         out.write(f"{offset}\n")
     return int(value[5:]) if value.startswith(b"seek ") else None
 
 
 def confluent() -> None:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": WHERE,
-            "group.id": GROUP,
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-        }
-    )
+    consumer = Consumer({name.replace("_", "."): value for name, value in SETTINGS.items()})
     part = participant(consumer=consumer, inputs=[TOPIC])
     signal.signal(signal.SIGTERM, lambda *_: part.stop())
     with part:
@@ -53,10 +50,7 @@ def confluent() -> None:
 
 
 async def aiokafka() -> None:
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=WHERE, group_id=GROUP, enable_auto_commit=False, auto_offset_reset="earliest"
-    )
-    async with consumer:
+    async with AIOKafkaConsumer(**SETTINGS) as consumer:
         part = participant(consumer=consumer, inputs=[TOPIC])
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, part.stop)
         async with part:
@@ -69,8 +63,8 @@ async def aiokafka() -> None:
                     consumer.seek(place, to)
 
 
-def faust_app() -> None:
-    app = faust.App(GROUP, broker=f"kafka://{WHERE}", store="memory://", topic_disable_leader=True)
+def in_faust() -> None:
+    app = faust.App(TOPIC, broker=f"kafka://{BOOTSTRAP}", store="memory://", topic_disable_leader=True)
     snapkafka.install(app)
 
     @app.agent(app.topic(TOPIC, value_serializer="raw"))
@@ -78,15 +72,11 @@ def faust_app() -> None:
         async for event in stream.events():
             see(event.message.offset, event.value)
 
-    sys.argv = [sys.argv[0], "worker", "--without-web", "--loglevel", "info"]
+    sys.argv[1:] = ["worker", "--without-web", "--loglevel", "info"]
     app.main()
 
 
-if __name__ == "__main__":
-    match sys.argv[1]:
-        case "confluent":
-            confluent()
-        case "aiokafka":
-            asyncio.run(aiokafka())
-        case _:
-            faust_app()
+if LIBRARY == "aiokafka":
+    asyncio.run(aiokafka())
+else:
+    {"confluent": confluent, "faust": in_faust}[LIBRARY]()
