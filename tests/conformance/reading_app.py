@@ -23,7 +23,7 @@ LIBRARY, BOOTSTRAP, TOPIC, SEEN = sys.argv[1:]
 SETTINGS = {
     "bootstrap_servers": BOOTSTRAP,
     "group_id": TOPIC,
-    "enable.auto.commit": False,
+    "enable_auto_commit": False,
     "auto_offset_reset": "earliest",
 }
 

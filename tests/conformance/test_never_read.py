@@ -67,7 +67,8 @@ def test_records_that_were_never_read_are_named(
     create_topics(kafka.bootstrap, topic, partitions=1)
     system = RunningSystem(kafka.bootstrap, namespace, tmp_path)
     arguments = (library, kafka.bootstrap, topic, str(seen))
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    client = {"bootstrap.servers": kafka.bootstrap}
+    producer, admin = Producer(client), AdminClient(client)
 
     def send(*values: str) -> None:
         for value in values:
@@ -85,11 +86,7 @@ def test_records_that_were_never_read_are_named(
             await_seen(wanted)
             assert never_read(system, topic) == skips
         send(*(f"{n}" for n in range(40, 100)))
-        (deleted,) = (
-            AdminClient({"bootstrap.servers": kafka.bootstrap})
-            .delete_records([TopicPartition(topic, 0, 80)])
-            .values()
-        )
+        (deleted,) = admin.delete_records([TopicPartition(topic, 0, 80)]).values()
         deleted.result(30)
         blocking_until(lambda: not list(observer.state.living()), 60, "it to leave")
         with running(tmp_path, namespace, *arguments):
