@@ -173,7 +173,7 @@ def spread(
 #: The first part of a key in the changelog of a table of sets (`faust.tables.sets`); 15 updates many members.
 ADD: Final = 1
 DISCARD: Final = 2
-#: Bytes of a hash: at four billion keys two of them have the same with a chance of 1 in 2^65.
+#: Bytes of a hash; shorter data stands for itself. At four billion keys two have the same with a chance of 1 in 2^65.
 HASH_BYTES: Final = 16
 
 Hash = bytes
@@ -318,4 +318,4 @@ def _whole(value: Any) -> Any:
 
 
 def _hash(data: bytes) -> Hash:
-    return blake2b(data, digest_size=HASH_BYTES).digest()
+    return data if len(data) < HASH_BYTES else blake2b(data, digest_size=HASH_BYTES).digest()
