@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import IO, Any, Final, NamedTuple
 
@@ -18,10 +18,8 @@ from snapkafka.store import Store
 from .arrow_schema import arrow_schema
 from .schemas import SORTED_BY, comments, schema
 
-#: Rows of a Parquet file are grouped into so many bytes.
-GROUP_BYTES: Final = 32 << 20
-#: Rows that become Arrow at once.
-ROWS_AT_ONCE: Final = 10_000
+#: Rows of a group in a Parquet file.
+GROUP_ROWS: Final = 50_000
 
 
 class _NoPandas:
@@ -73,11 +71,12 @@ def write_rows(
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
     path, wanted = f"{folder}/{name}/part-{part:05}-{uuid.uuid4().hex[:8]}.parquet", schema_of(name)
-    count = digest = 0
+    count, digest, rows = 0, 0, iter(rows)
     with store.writing(path) as file:
         hashed = _Hashed(file)
         with pq.ParquetWriter(hashed, wanted, compression="snappy") as writer:
-            for table in _groups(name, iter(rows)):
+            while group := list(islice(rows, GROUP_ROWS)):
+                table = arrow(name, group) if not count else pa.Table.from_pylist(group, schema=wanted)
                 count, digest = count + len(table), digest + digest_of(table)
                 writer.write_table(table)
     return Written(path, hashed.bytes, hashed.sha256.hexdigest(), count, str(digest))
@@ -116,18 +115,6 @@ class _Hashed:
 
     def close(self) -> None:
         """Leave it to the storage."""
-
-
-def _groups(name: str, rows: Iterator[Mapping[str, Any]]) -> Iterator[pa.Table]:
-    """Yield the rows in tables of about `GROUP_BYTES`."""
-    held, size = [arrow(name, list(islice(rows, ROWS_AT_ONCE)))], 0
-    while more := list(islice(rows, ROWS_AT_ONCE)):
-        size += held[-1].nbytes
-        if size >= GROUP_BYTES:
-            yield pa.concat_tables(held)
-            held, size = [], 0
-        held.append(pa.Table.from_pylist(more, schema=schema_of(name)))
-    yield pa.concat_tables(held)
 
 
 # -- digests --------------------------------------------------------------------------------------------------
