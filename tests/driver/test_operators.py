@@ -80,6 +80,11 @@ def test_a_service_reports_snapshots_by_http(kafka: Broker, namespace: str, tmp_
         run.until("the newcomer's web server", lambda: answers(newcomer))
         assert metric(newcomer, *captured) == 0, "what was before it, others count"
         assert metric(newcomer, "snapkafka_snapshots_total", "ttl") == 0
+        run.await_workers()
+        idle = run.take("three")  # the newcomer has no partition
+        assert idle.failure is None, idle.failure
+        receivers = {source.receiver for source in observer.state.captured(idle.epoch).inputs}
+        assert len(receivers) == 2
         assert 'outcome="ttl"' in urllib.request.urlopen(f"{newcomer}/metrics/", timeout=10).read().decode()
 
 

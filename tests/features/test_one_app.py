@@ -1,5 +1,4 @@
-"""What workers of one app show, or of two, without a comparison: markers, standbys, and pains of plain Faust by the
-thread they were told in (docs/explanation/known-pains.md)."""
+"""What workers of one app show without a comparison: a marker behind what waits, and a changelog of a standby."""
 
 from __future__ import annotations
 
@@ -49,54 +48,6 @@ def test_no_position_is_committed_past_what_waits_before_a_marker(
             seen = count_records(kafka.bootstrap, app, ["out"])["out"]
             assert at <= seen + (seen == WAITING), f"{at} committed, and {seen} done"
         run.until("the position to pass the messages", lambda: committed() >= WAITING)
-
-
-def test_an_app_recovers_its_table_whose_changelog_another_one_reads(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
-    """A marker went to the end of the changelog, as it is an input; nothing at its offset is for the table, so its app
-    waited for ever in its next recovery."""
-    table_app, reader, source = f"{namespace}-app", f"{namespace}-reader", f"{namespace}-in"
-    create_topics(kafka.bootstrap, f"{source}-going", f"{reader}-out", partitions=2)
-    with live(kafka, namespace, tmp_path, topics=["out"], tables=["counted"], app=table_app) as run:
-
-        def done(app: str, count: int) -> None:
-            run.until(
-                f"{app} to have worked off {count} records",
-                lambda: count_records(kafka.bootstrap, app, ["out"])["out"] == count,
-            )
-
-        counts = {"FEATURES_KIND": "counting", "FEATURES_ID": table_app, "FEATURES_INPUT": source}
-        worker = run.start(APP, **counts)
-        run.start(APP, FEATURES_KIND="auditing", FEATURES_ID=reader, FEATURES_INPUT=table_app)
-        run.await_workers()
-        produce(kafka.bootstrap, f"{source}-going", [(f"k{n}", b"{}", None) for n in range(WAITING)])
-        done(table_app, WAITING)
-        done(reader, WAITING)
-        view = run.take("both")
-        assert view.failure is None
-        assert f"{source}-going" in view.trigger.marker_topics, "no markers at all: nothing is shown"
-        run.system.interrupt(worker)
-        run.start(APP, **counts)
-        produce(kafka.bootstrap, f"{source}-going", [("more", b"{}", None)])
-        done(table_app, WAITING + 1)
-        assert run.count("counted-changelog") == WAITING + 1
-
-
-def test_93_a_worker_without_partitions_neither_holds_a_snapshot_up_nor_spoils_it(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
-    with live(kafka, namespace, tmp_path) as run:
-        for _ in range(3):
-            run.start()
-        run.await_workers()
-        view = run.take("with an idle one", ttl_ms=15_000)
-        living = {view.process for view in run.observer.state.living()}
-        (idle,) = (view.process for view in run.observer.state.living() if not view.inputs)
-        assert view.failure is None
-        captured = run.observer.state.captured(view.epoch)
-        assert idle in {cut.process for cut in captured.processes}
-        assert {source.receiver for source in captured.inputs} == living - {idle}
 
 
 def test_r2_a_red_record_of_a_standby_changelog_turns_its_reader_red(kafka: Broker, tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
 """What `going` gets it sends on to `coming`: so a marker reaches whoever has that partition. By FEATURES_KIND:
 
 - rolling: no tables, as in an app that has some Faust loses events around a rebalance (`test_recovery.py`);
-- queueing: what `going` sends at once waits long for `coming`;
-- counting: `going` counts in a table instead;
-- auditing: the changelog of that table, which is another app's, is an input.
+- queueing: what `going` sends at once waits long for `coming`.
 """
 
 from __future__ import annotations
@@ -18,25 +16,17 @@ KIND = os.environ["FEATURES_KIND"]
 
 app = new_app(broker_commit_interval=0.4, broker_session_timeout=6.0, broker_heartbeat_interval=1.0)
 mid, out = target(app, "mid"), target(app, "out")
-counted = app.Table("counted", default=int, partitions=2) if KIND == "counting" else None
 
 
-@app.agent(source(app, "counted-changelog" if KIND == "auditing" else "going"), name="going")
+@app.agent(source(app, "going"), name="going")
 async def going(stream: Any) -> None:
     async for event in stream.events():
-        if counted is not None:
-            counted[event.key] += 1
-        if KIND in ("counting", "auditing"):
-            await out.send(key=event.key, value=event.value)
-        else:
-            partition = 0 if KIND == "queueing" else event.message.partition
-            await mid.send(key=event.key, value=event.value, partition=partition)
+        partition = 0 if KIND == "queueing" else event.message.partition
+        await mid.send(key=event.key, value=event.value, partition=partition)
 
 
-if KIND in ("rolling", "queueing"):
-
-    @app.agent(mid, name="coming")
-    async def coming(stream: Any) -> None:
-        async for event in stream.events():
-            await asyncio.sleep(1.5 if KIND == "queueing" else 0)
-            await out.send(key=event.key, value=event.value)
+@app.agent(mid, name="coming")
+async def coming(stream: Any) -> None:
+    async for event in stream.events():
+        await asyncio.sleep(1.5 if KIND == "queueing" else 0)
+        await out.send(key=event.key, value=event.value)

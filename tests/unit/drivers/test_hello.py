@@ -48,13 +48,11 @@ async def hello(
 
 
 async def test_only_an_input_that_nobody_creates_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a changelog, a reply topic, nor what Faust declares for a `group_by`; a pattern subscribes to nothing."""
+    """Neither a changelog, a reply topic, nor what Faust declares for a `group_by`, unless it may not; a pattern subscribes
+    to nothing."""
     assert (await hello(monkeypatch)).missing == ("to-pay",)
     found = await hello(monkeypatch, "to-pay")
     assert (found.missing, [source.topic for source in found.inputs]) == ((), ["to-pay"])
-
-
-async def test_where_faust_may_not_create_topics_its_own_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await hello(monkeypatch, declares=False)).missing == ("grouped-repartition", "to-pay")
 
 
