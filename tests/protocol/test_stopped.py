@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from snapkafka.checks import CutView, LogRecord
 from snapkafka.protocol import (
     APP_RUNS_WITHOUT,
-    APP_STOPPED,
-    NOBODY,
     AppendToLedger,
     Bye,
     Hello,
@@ -23,7 +19,6 @@ from snapkafka.protocol import (
     StopAsked,
     Trigger,
     WorkerProtocol,
-    take_checkpoint,
 )
 from tests.worlds.list_checks import v5
 
@@ -35,39 +30,6 @@ def stopped(world: World) -> Process:
     p = Process(world, "p", (A,))
     p.feed(StopAsked())
     return Process(world, "q", (B,))
-
-
-def test_r10_an_app_that_does_not_run_is_cut_by_the_trigger(world: World) -> None:
-    """Whoever starts later is born red, and takes nothing of the snapshot away."""
-    q = stopped(world)
-    epoch = world.trigger(stopped=world.stopped({A: 3}))
-    heir = Process(world, "p", (A,), assign=False)
-    settle(q, heir)
-    assert heir.epoch == epoch
-    assert world.snapshot(epoch).status is Status.CAPTURED
-    (cut,) = (cut for cut in world.fold.captured(epoch).inputs if cut.app == "p")
-    assert (cut.position, cut.receiver, cut.earlier) == (3, NOBODY, (0,))
-    assert [cut.end for cut in world.fold.captured(epoch).changelogs] == [0, 0]
-
-
-@pytest.mark.parametrize("missing", ["app", "input"])
-def test_r10_what_the_trigger_does_not_state_of_a_stopped_app_fails_it(world: World, missing: str) -> None:
-    stopped(world)
-    app = () if missing == "app" else (replace(world.stopped()[0], positions=()),)
-    failure = world.snapshot(world.trigger(stopped=app)).failure
-    assert failure is not None
-    assert (failure.code, failure.culprit) == (APP_STOPPED, "app p")
-
-
-def test_r10_of_an_app_that_has_started_since_the_look_its_process_counts(world: World) -> None:
-    q = stopped(world)
-    before, at = world.stopped({A: 3}), len(world.ledger)
-    heir = Process(world, "p", (A,))
-    epoch = world.trigger(stopped=before, asked_at=at)
-    settle(q, heir)
-    assert world.snapshot(epoch).status is Status.CAPTURED
-    (cut,) = (cut for cut in world.fold.captured(epoch).inputs if cut.app == "p")
-    assert (cut.position, cut.receiver) == (0, heir.id)
 
 
 def test_r10_what_was_captured_while_somebody_stood_down_unread_cannot_be_proven(world: World) -> None:
@@ -101,28 +63,6 @@ def test_r10_who_ran_before_its_hello_contaminates_what_was_captured_meanwhile(w
     assert world.snapshot(under_way).failure.code == APP_RUNS_WITHOUT  # type: ignore[union-attr]
 
 
-def test_a_checkpoint_keeps_who_goes_on_without(world: World) -> None:
-    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
-    settle(p, q)
-    for action in p.machine.stand_down():
-        assert isinstance(action, AppendToLedger)
-        world.append(action.record)
-    chunks = take_checkpoint(enumerate(world.ledger), first_n=10**9)
-    start = len(world.ledger)
-    for chunk in chunks:
-        world.append(chunk)
-    late = LedgerState(start=start)
-    for offset in range(start, len(world.ledger)):
-        late.apply(offset, world.ledger[offset])
-    assert late.goes_on_without(late.processes[p.machine.stood_down or 0])
-
-
-def test_r15_who_has_no_identity_neither_stands_down_nor_ran_without() -> None:
-    machine = WorkerProtocol()
-    assert machine.stand_down() == []
-    assert machine.handle(RanWithout(since=0)) == []
-
-
 def test_r15_who_stands_down_before_its_hello_is_read_withdraws_when_it_is() -> None:
     """Before, nobody knew that it took no part, and every snapshot waited for it until its time was over."""
     machine = WorkerProtocol()
@@ -142,14 +82,6 @@ def test_r15_who_stands_down_before_its_hello_is_read_withdraws_when_it_is() -> 
     failure = fold.snapshots[3].failure
     assert failure is not None
     assert "because it failed to join" in failure.reason
-
-
-def test_r15_who_left_in_order_does_not_go_on(world: World) -> None:
-    """A copy of what it said before."""
-    p = Process(world, "p", (A,))
-    p.feed(StopAsked())
-    world.append(Bye(process=p.id, n=9_999, goes_on=True))
-    assert not world.fold.goes_on_without(world.fold.processes[p.id])
 
 
 @pytest.mark.parametrize(("reset_to", "listed"), [(1, ["replayed", "replayed"]), (3, []), (9, [])])
