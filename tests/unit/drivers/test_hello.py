@@ -48,8 +48,8 @@ async def hello(
 
 
 async def test_only_an_input_that_nobody_creates_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a changelog, a reply topic, nor what Faust declares for a `group_by`, unless it may not; a pattern subscribes
-    to nothing."""
+    """Neither a changelog, a reply topic, nor what Faust declares for a `group_by`, unless it may not; a pattern
+    subscribes to nothing."""
     assert (await hello(monkeypatch)).missing == ("to-pay",)
     found = await hello(monkeypatch, "to-pay")
     assert (found.missing, [source.topic for source in found.inputs]) == ((), ["to-pay"])
