@@ -1,7 +1,7 @@
 """The language of the golden scenarios: what the files in this directory may say.
 
 A file is a story in parts: comments (`#`), commands, a line `----`, and what came of the commands, up to an empty line.
-`pytest tests/scenarios --rewrite` writes that part again. `play` knows the commands; README.md lists them.
+`pytest tests/scenarios --rewrite` writes that part again. `play` knows the commands.
 """
 
 from __future__ import annotations
@@ -15,22 +15,21 @@ SEPARATOR = "----"
 
 
 class Part(NamedTuple):
-    """Comments and commands as they stand, and the output that is expected of them."""
+    """Comments and commands as they stand, and the commands alone."""
 
     head: str
     commands: list[str]
-    expected: str
 
 
 def parts_of(text: str) -> list[Part]:
     """The parts of a file."""
     parts = []
     for block in text.strip().split("\n\n"):
-        head, separator, expected = block.partition(f"\n{SEPARATOR}")
+        head, separator, _ = block.partition(f"\n{SEPARATOR}")
         lines = [line.split(" #")[0].strip() for line in head.splitlines()]
         commands = [line for line in lines if line and not line.startswith("#")]
         assert separator or not commands, f"no {SEPARATOR} after {head!r}"
-        parts.append(Part(head, commands, expected.strip("\n")))
+        parts.append(Part(head, commands))
     return parts
 
 
@@ -46,34 +45,17 @@ def place_of(text: str) -> tuple[TopicPartition, int]:
     return tp_of(tp), int(offset or 0)
 
 
-class Words:
-    """The words of one command: taken one by one, all of them."""
+class Command:
+    """One command: its words, and its options, which are taken one by one."""
 
     def __init__(self, line: str) -> None:
         self.line = line
-        all_words = shlex.split(line)
-        self.options = {w.split("=", 1)[0]: w.split("=", 1)[1] for w in all_words if "=" in w}
-        self._plain = [w for w in all_words if "=" not in w]
-
-    def next(self) -> str:
-        assert self._plain, f"{self.line!r}: something is missing"
-        return self._plain.pop(0)
-
-    def rest(self) -> list[str]:
-        rest, self._plain = self._plain, []
-        return rest
-
-    def flag(self, name: str) -> bool:
-        if name in self._plain:
-            self._plain.remove(name)
-            return True
-        return False
+        every = shlex.split(line)
+        self.words = [word for word in every if "=" not in word]
+        self.options = dict(word.split("=", 1) for word in every if "=" in word)
 
     def option(self, name: str, default: str = "") -> str:
         return self.options.pop(name, default)
 
     def options_list(self, name: str) -> list[str]:
         return [item for item in self.option(name).split(",") if item]
-
-    def done(self) -> None:
-        assert not self._plain and not self.options, f"{self.line!r}: what is {self._plain or self.options}?"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from snapkafka.checks import CutView
 from snapkafka.protocol import (
@@ -14,9 +14,7 @@ from snapkafka.protocol import (
     Assigned,
     Bye,
     Captured,
-    Checkpoint,
     Dead,
-    Fork,
     Hello,
     Hold,
     LedgerRecord,
@@ -29,7 +27,6 @@ from snapkafka.protocol import (
     Retire,
     SendMarkers,
     SnapshotView,
-    TailLost,
     TopicPartition,
     Trigger,
     Verdict,
@@ -114,8 +111,6 @@ def record(record: LedgerRecord, stage: Stage) -> str:
             return f"{who} says that {stage.actor_of(dead)} is dead"
         case Bye():
             return f"{who} says bye"
-        case TailLost(since=since):
-            return f"somebody says that the ledger has lost what it had read from {since} on"
         case Retire(app=app):
             return f"app {app} is gone for good"
         case Verdict(epoch=number, verdict=verdict):
@@ -124,12 +119,8 @@ def record(record: LedgerRecord, stage: Stage) -> str:
             return f"{who} says: {'no snapshots until further notice' if paused else 'snapshots again'}"
         case Restore(plan=plan, stage=reached, author=author):
             return f"restore {plan} is {reached}" + (f", by {stage.actor_of(author)}" if author >= 0 else "")
-        case Fork(fork=name, source=source):
-            return f"fork {name} of {source}"
-        case Checkpoint(upto=upto):
-            return f"all that matters of the ledger below {upto}"
         case _:
-            assert_never(record)
+            raise AssertionError(f"no scenario has {record}")
 
 
 def _report(report: Report) -> str:
