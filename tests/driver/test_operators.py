@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, free_ports
 from tests.driver.live import SMALL_APP, Live, live
-from tests.features.harness import free_port
 from tests.observing import Observer
 
 pytestmark = pytest.mark.timeout(300)
@@ -23,7 +22,7 @@ HOUR_MS = 3_600_000
 
 def start_with_pages(run: Live) -> str:
     """Start one more worker; the address of its pages."""
-    port = free_port()
+    (port,) = free_ports(1)
     settings = {"SMALL_APP_ID": run.app, "SMALL_APP_INSTALL": "early", "SMALL_APP_LAG": "36h"}
     settings |= {"SMALL_APP_WEB_PORT": str(port)}
     run.system.start_worker(run.app, settings, module=SMALL_APP, options=())

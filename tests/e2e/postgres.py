@@ -17,8 +17,7 @@ from typing import Final
 import pytest
 
 from snapkafka.runtime import jars, start_watchdog
-from snapkafka.testing import wait_until
-from tests.features.harness import free_port
+from snapkafka.testing import free_ports, wait_until
 
 #: The jars of its archive that it needs for PostgreSQL; Jackson is that of Connect.
 JDBC_JARS: Final = (
@@ -122,7 +121,7 @@ def owner() -> str:
 @contextlib.contextmanager
 def postgres() -> Iterator[Postgres]:
     """A server with one database, whose user needs a password; it ends with the block, or with us."""
-    server, user = Postgres(programs(), free_port()), owner()
+    server, user = Postgres(programs(), free_ports(1)[0]), owner()
     folder = Path(tempfile.mkdtemp(prefix="snapkafka-postgres-"))
     try:
         password = folder / "password"

@@ -21,11 +21,11 @@ import pytest
 from snapkafka import ops
 from snapkafka.kafka import KafkaTopicAdmin
 from snapkafka.protocol import Trigger, Verdict
-from snapkafka.testing import RunningSystem
+from snapkafka.testing import RunningSystem, free_ports
 from snapkafka.wire import codec
 from tests.e2e import fed_shop
 from tests.e2e.postgres import PASSWORD, Postgres, jdbc_plugin, postgres
-from tests.features.harness import free_port, read_topics
+from tests.features.harness import read_topics
 from tests.features.readers import Reader, properties, standalone
 
 SHIPPED: Final = Path(__file__).parents[2] / "connectors" / "kafka-connect"
@@ -72,7 +72,7 @@ class Connect:
         """A worker with these connectors; `others` are settings of those that are not for files."""
         settings = shipped("worker") | {
             "bootstrap.servers": self.bootstrap,
-            "listeners": f"http://127.0.0.1:{free_port()}",
+            "listeners": f"http://127.0.0.1:{free_ports(1)[0]}",
             "plugin.path": str(self.folder / "plugins"),
             "offset.storage.file.filename": str(self.folder / "offsets"),
             "offset.flush.interval.ms": str(flush_ms),

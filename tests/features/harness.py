@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
 import threading
 import time
 from collections import defaultdict
@@ -26,7 +25,7 @@ from confluent_kafka.admin import AdminClient
 from snapkafka import ops
 from snapkafka.kafka import Connection
 from snapkafka.protocol import Captured
-from snapkafka.testing import RunningSystem, create_topics, wait_until
+from snapkafka.testing import RunningSystem, create_topics, free_ports, wait_until
 from snapkafka.wire import headers as wire
 from tests.observing import Observer, observing
 
@@ -235,7 +234,7 @@ def running(
     for kind in ("ours", "plain"):
         name = f"{prefix}-{kind}"
         system = RunningSystem(bootstrap=bootstrap, namespace=namespace, folder=folder)
-        sides.append(Side(name, system, port=free_port()))
+        sides.append(Side(name, system, port=free_ports(1)[0]))
         compact = {"cleanup.policy": "compact"}
         for topics, partitions, config in (
             ([f"{name}-{topic}" for topic in outputs], PARTITIONS, {}),
@@ -245,7 +244,6 @@ def running(
             if topics:
                 create_topics(bootstrap, *topics, partitions=partitions, config=config)
             wanted += topics
-    _await_topics(bootstrap, set(wanted))
     ready = folder / "ready"
     ready.mkdir(exist_ok=True)
 
@@ -294,17 +292,6 @@ def quick_and_slow(
     return running(bootstrap, namespace, folder, "tests.features.apps.outage", **topics, **more)
 
 
-def _await_topics(bootstrap: str, names: set[str]) -> None:
-    """Until the broker shows them all: a producer of Faust's that starts before does not know how many partitions a
-    changelog has, and its tables cannot choose one."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    wait_until(
-        f"{len(names)} topics to be seen",
-        lambda: names <= admin.list_topics(timeout=20).topics.keys(),
-        timeout_s=30,
-    )
-
-
 def await_inputs(side: Side, ready: Path, count: int) -> None:
     """Until its workers run them all, and each worker its part: Faust may pass over what comes while they get there
     (docs/reference/features.md)."""
@@ -339,12 +326,6 @@ def stop(*systems: RunningSystem) -> None:
     for system, worker in workers:
         worker.child.wait(max(0.1, deadline - time.monotonic()))
         system.kill(worker)
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 # -- reading ------------------------------------------------------------------------------------------------------
