@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
-from snapkafka.errors import DependencyMissingError, TimedOutError
 from snapkafka.runtime import Child, java, java_environment
 from snapkafka.testing import free_ports
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from snapkafka.until import blocking_until
 
 START_TIMEOUT_S: Final = 180.0
 #: For a server that a few tests ask a few things: what it runs on starts quickly, and takes little.
@@ -44,42 +40,21 @@ class Served(ABC):
         """Return whether it answers, and is this server."""
 
     def __enter__(self) -> Self:
+        command = [str(java().executable), *JAVA, f"-Djava.io.tmpdir={self.folder}", *self.arguments()]
+        with (self.folder / "output").open("ab") as output:
+            of: Any = {"output": output, "cwd": self.folder, "folders": [self.folder]}
+            child = self._child = Child(command, env=java_environment(), **of)
         try:
-            self._start()
+            blocking_until(lambda: self.answers() or child.status is not None, START_TIMEOUT_S, self.NAME)
+            assert child.status is None, f"{self.NAME} has ended"
         except BaseException:
-            self._close()
+            said = (self.folder / name for name in ("output", "log"))
+            print(*(file.read_text("utf-8", errors="replace")[-1_000:] for file in said if file.exists()))
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._close()
-
-    def _start(self) -> None:
-        command = [str(java().executable), *JAVA, f"-Djava.io.tmpdir={self.folder}", *self.arguments()]
-        with (self.folder / "output").open("ab") as output:
-            self._child = Child(
-                command, env=java_environment(), output=output, cwd=self.folder, folders=[self.folder]
-            )
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not self.answers():
-            if self._child.status is not None:
-                raise DependencyMissingError(
-                    f"{self.NAME} ended with status {self._child.status}: {self._last_words()}"
-                )
-            if time.monotonic() > deadline:
-                raise TimedOutError(
-                    f"{self.NAME} did not answer in {START_TIMEOUT_S:g} s: {self._last_words()}",
-                    hint="the machine may be overloaded; run it again",
-                )
-            time.sleep(0.1)
-
-    def _last_words(self) -> str:
-        said = (self.folder / name for name in ("output", "log"))
-        return "\n".join(file.read_text("utf-8", errors="replace") for file in said if file.exists())[-1_000:]
-
-    def _close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._child is not None:
             self._child.kill()
         shutil.rmtree(self.folder, ignore_errors=True)

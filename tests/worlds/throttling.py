@@ -6,7 +6,6 @@ import asyncio
 import threading
 import time
 from collections import Counter, deque
-from types import TracebackType
 from typing import Final, Self
 
 import aiohttp
@@ -47,9 +46,7 @@ class Throttle:
         assert self._ready.wait(30)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join()
         self._loop.close()

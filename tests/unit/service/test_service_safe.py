@@ -8,7 +8,7 @@ import hmac
 import logging
 import resource
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -198,41 +198,24 @@ def test_every_answer_has_the_headers_that_guard_a_page(client: TestClient, path
 # -- SQL -----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def tables(cluster: FakeCluster, tmp_path: Path) -> Iterator[TestClient]:
-    (tmp_path / "in").mkdir()
-    with served(
-        cluster, (str(tmp_path / "in"),), query_s=60.0, query_memory_mb=64, query_rows_max=50
-    ) as client:
-        assembled(cluster, client, tmp_path / "in", "s")
-        yield client
+def test_a_query_has_its_time_memory_and_rows(cluster: FakeCluster, tmp_path: Path) -> None:
+    """Values that the engine does not count are bounded, too: one of two gigabytes would end the service."""
 
-
-def test_a_query_has_its_time_memory_and_rows(
-    tables: TestClient, cluster: FakeCluster, tmp_path: Path
-) -> None:
-    def ask(sql: str, rows_max: int = 5, client: TestClient = tables) -> tuple[int, str]:
-        answer = client.post("/v1/snapshots/s/query", json={"sql": sql, "rows_max": rows_max})
+    def ask(sql: str, rows_max: int = 5, **bounds: Any) -> tuple[int, str]:
+        with served(cluster, (str(tmp_path),), **{"query_s": 60.0, "query_memory_mb": 64} | bounds) as client:
+            if not (tmp_path / "s.json").exists():
+                assembled(cluster, client, tmp_path, "s")
+            answer = client.post("/v1/snapshots/s/query", json={"sql": sql, "rows_max": rows_max})
         return answer.status_code, answer.json().get("code", "")
 
-    with served(cluster, (str(tmp_path / "in"),), query_s=0.5) as hasty:
-        assert ask("SELECT count(*) FROM range(100000000000) a", client=hasty) == (504, "timed-out")
+    assert ask("SELECT 1") == (200, "")
+    assert ask("SELECT count(*) FROM range(100000000000) a", query_s=0.5) == (504, "timed-out")
     assert ask("SELECT list(a.range) FROM range(100000000) a") == (400, "bad-input")  # out of memory
     assert ask("SELECT repeat('x', 9000000)") == (400, "bad-input")
-    assert ask("SELECT 1", rows_max=51) == (400, "bad-input")
-    assert ask("SELECT 1") == (200, "")
-
-
-def test_values_that_the_engine_does_not_count_are_bounded_too(tables: TestClient) -> None:
-    """A value of two gigabytes would end the service, or the machine."""
-
-    def peak() -> int:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-    before = peak()
-    answer = tables.post("/v1/snapshots/s/query", json={"sql": "SELECT repeat('x', 2000000000)"})
-    assert (answer.status_code, answer.json()["code"]) == (400, "bad-input")
-    assert peak() - before < 300_000  # kilobytes
+    assert ask("SELECT 1", rows_max=51, query_rows_max=50) == (400, "bad-input")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert ask("SELECT repeat('x', 2000000000)") == (400, "bad-input")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kilobytes
 
 
 # -- the socket ----------------------------------------------------------------------------------------------
@@ -365,12 +348,9 @@ def test_every_token_is_compared_whatever_it_is(monkeypatch: pytest.MonkeyPatch)
         assert len(compared) == 3
 
 
-@pytest.mark.parametrize("host", ["[::1]:80", "127.9.9.9", "LOCALHOST", "Shop.Internal:80"])
-def test_names_of_this_server_are_not_foreign(host: str) -> None:
-    assert foreign(host, "", names={"shop.internal"}) == ""
-    assert foreign(host, f"https://{host}", names={"shop.internal"}) == ""
-
-
-def test_names_that_were_given_are_ours(cluster: FakeCluster) -> None:
+def test_names_of_this_server_are_not_foreign(cluster: FakeCluster) -> None:
+    for host in ("[::1]:80", "127.9.9.9", "LOCALHOST", "Shop.Internal:80"):
+        assert foreign(host, "", names={"shop.internal"}) == ""
+        assert foreign(host, f"https://{host}", names={"shop.internal"}) == ""
     with served(cluster, host_names=("snapshots.example.com",)) as client:
         assert client.get("/v1/snapshots", headers={"host": "Snapshots.example.com:443"}).status_code == 200
