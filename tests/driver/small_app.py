@@ -1,5 +1,6 @@
-"""A Faust app of its own, with snapkafka installed where SMALL_APP_INSTALL says: early, late, or early with a doubled
-install. Agents: `count` (table write and send), `mute` on the same topic."""
+"""A Faust app of its own, with snapkafka installed where SMALL_APP_INSTALL says: early or late.
+
+Agents: `count` (table write and send), and `mute` on the same topic; `back` reads what `count` sends."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,7 +80,6 @@ class Pair:
     ours: Side
     plain: Side
     observer: Observer
-    start: Callable[[Side], None]  # its workers
     sent: dict[str, list[tuple[int, int]]] = field(
         default_factory=dict
     )  # per input (partition, offset) of each
@@ -266,9 +265,7 @@ def running(
     ours, plain = sides
     try:
         with observing(bootstrap, namespace) as observer:
-            pair = Pair(
-                bootstrap, namespace, f"{prefix}-in", ours, plain, observer, start, isolation=isolation
-            )
+            pair = Pair(bootstrap, namespace, f"{prefix}-in", ours, plain, observer, isolation=isolation)
             try:
                 if joins:
                     observer.wait_for_workers(ours.system)

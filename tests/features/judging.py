@@ -151,9 +151,6 @@ class Judge:
         # no ends of logs, past which records of a process that left would be late.
         return [finding for finding in found if finding.kind not in ("state-unproven", "left-late")]
 
-    def torn(self) -> int:
-        return sum(len(cut.torn) for captured in self.snapshots for cut in captured.processes)
-
     def _break(self) -> dict[str, list[str]]:
         """Per topic, the records that are white though their event is not in the snapshot, or the other way round."""
         broken: dict[str, list[str]] = defaultdict(list)

@@ -17,7 +17,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from snapkafka.kafka import SETTINGS, Connection, KafkaTopicAdmin, topic_name
-from snapkafka.protocol import SnapshotView, TopicPartition
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics, wait_until
 from tests.freezing import freeze, thaw
 
@@ -171,26 +171,17 @@ def outputs_between(side: Side, start_ms: float, end_ms: float) -> tuple[int, fl
     return len(times), max(stops) / 1_000
 
 
-def started(pair: Pair) -> int:
-    return count_records(pair.bootstrap, pair.ours.id, ["slow-out"])["slow-out"]
-
-
-def ask(pair: Pair, name: str, ttl_ms: int = 5_000) -> int:
-    """A trigger from outside; its epoch."""
-    return pair.observer.ask(name, ttl_ms=ttl_ms)
-
-
-def decided(pair: Pair, epoch: int) -> SnapshotView:
-    return pair.observer.decided(epoch, BACK_S)
-
-
 def begin_slow(pair: Pair) -> None:
     """An event of some seconds, that runs."""
-    before = started(pair)
+
+    def started() -> int:
+        return count_records(pair.bootstrap, pair.ours.id, ["slow-out"])["slow-out"]
+
+    before = started()
     pair.sent.setdefault("slow", []).extend(
         produce(pair.bootstrap, f"{pair.input}-slow", [("k", b"{}", None)])
     )
-    wait_until("the slow agent to start", lambda: started(pair) > before, timeout_s=30, period_s=0.02)
+    wait_until("the slow agent to start", lambda: started() > before, timeout_s=30, period_s=0.02)
 
 
 def await_missed(pair: Pair) -> None:
@@ -226,7 +217,7 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(
             )
             begin_slow(pair)
             hold.touch()
-            open_one = ask(pair, "cut short", ttl_ms=TTL_MS)
+            open_one = pair.observer.ask("cut short", ttl_ms=TTL_MS)
             wait_until("the cut", hold.with_suffix(".held").exists, timeout_s=30, period_s=0.01)
             goes(cluster.other)
             gone_ms = time.time() * 1_000
@@ -239,7 +230,7 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(
                 back_ms = time.time() * 1_000
             finally:
                 comes_back(cluster.other)
-            view = decided(pair, open_one)
+            view = pair.observer.decided(open_one, BACK_S)
             assert view.captured_at is not None, view.failure
             assert pair.observer.times[view.captured_at] >= back_ms, "its report was there before"
             pair.epochs.append(open_one)

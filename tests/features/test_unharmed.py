@@ -26,7 +26,7 @@ from tests.kafka.guarding import PASSWORD, guarded_broker
 
 from .harness import Pair, quick_and_slow
 from .judging import Judge, Row
-from .test_outage import ask, begin_slow, decided
+from .test_outage import begin_slow
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -94,9 +94,9 @@ def test_r15_paused_and_resumed_without_a_restart(kafka: Broker, namespace: str,
         with ThreadPoolExecutor(1) as pool:
             load = pool.submit(feed, pair, LOAD, LOAD_S)
             begin_slow(pair)
-            under_way = ask(pair, "under way", ttl_ms=20_000)
+            under_way = pair.observer.ask("under way", ttl_ms=20_000)
             asyncio.run(ops.pause(here, namespace))
-            assert getattr(decided(pair, under_way).failure, "code", "") == "paused"
+            assert getattr(pair.observer.decided(under_way).failure, "code", "") == "paused"
             with pytest.raises(TriggerRefusedError) as refused:
                 asyncio.run(ops.trigger(here, namespace))
             assert refused.value.facts["reason"] == "paused"

@@ -3,7 +3,6 @@ on every way, and wherever its tables lie."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import Any
 
@@ -23,7 +22,6 @@ app = new_app(
     broker_heartbeat_interval=1.0,
     broker_commit_interval=float(os.environ.get("FEATURES_COMMIT", "0.4")),
 )
-SLEEP = float(os.environ.get("FEATURES_SLEEP", "0"))
 
 exact_mid = target(app, "exact-mid")
 exact = app.Table("exact", key_type=str, value_type=int, default=int)
@@ -37,10 +35,7 @@ async def counts(event: Any) -> dict[str, Any]:
     return {"count": exact[event.key]}
 
 
-@each(app, "again", of=exact_mid)
-async def reads_again(event: Any) -> dict[str, Any]:
-    await asyncio.sleep(SLEEP)
-    return {}
+tell(app, "again", of=exact_mid)
 
 
 rocks_mid = target(app, "rocks-mid")
