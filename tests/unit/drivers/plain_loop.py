@@ -19,8 +19,6 @@ from snapkafka.protocol import (
     Hello,
     InputsAssigned,
     InputTopic,
-    Joined,
-    LedgerBegins,
     LedgerRead,
     LedgerRecord,
     TopicPartition,
@@ -42,22 +40,17 @@ class Driver(PlainDriver):
     def __init__(self) -> None:
         super().__init__(Config(namespace="shop"), Connection(bootstrap="127.0.0.1:1"))
         self.written: list[LedgerRecord] = []
-        self.read = 0
-        self.feed(LedgerBegins(start=0))
-        hello = Hello(n=1, app="billing", inputs=(InputTopic(topic="orders", partitions=1),))
-        self.feed(Joined(hello=hello))
-        self.write(hello)
-        self.catch_up()
+        self.say_hello(Hello(n=1, app="billing", inputs=(InputTopic(topic="orders", partitions=1),)))
         self.assign()
 
     def assign(self) -> None:
         """Be assigned the input, from its start on."""
         given = AssignedInput(tp=ORDERS, agents=("loop",), position=0)
         self.feed(InputsAssigned(generation=1, inputs=(given,), changelogs=()))
-        self.catch_up()
 
     def write(self, record: LedgerRecord) -> None:
         self.written.append(record)
+        self.feed(LedgerRead(offset=len(self.written) - 1, record=record))
 
     def changed(self) -> None:
         """Nobody waits."""
@@ -65,14 +58,8 @@ class Driver(PlainDriver):
     def start_timer(self, action: Any) -> None:
         """Time does not pass."""
 
-    def catch_up(self) -> None:
-        while self.read < len(self.written):
-            self.read += 1
-            self.feed(LedgerRead(offset=self.read - 1, record=self.written[self.read - 1]))
-
     def snapshot(self) -> int:
         self.write(Trigger(n=99, id="now"))
-        self.catch_up()
         return self.machine.colours.epoch
 
 

@@ -155,7 +155,6 @@ def test_an_event_is_done_with_its_transaction_and_undone_with_it(
     assert loop.colours.running, "it runs until the transaction ends"
     loop.abort() if aborted else loop.commit()
     loop.events.end(run)
-    loop.driver.catch_up()
     assert not loop.colours.running
     found = [type(record) for record in loop.driver.written if isinstance(record, Abort | Report)]
     assert found == [Abort if aborted else Report]
