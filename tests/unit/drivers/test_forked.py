@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ import snapkafka
 from snapkafka.drivers import Isolation
 from snapkafka.errors import InstallError
 from snapkafka.runtime.door import DOOR, Door
+from tests.kafka.secured import make_certificates
 
 P = "fork.staging."
 
@@ -151,21 +151,6 @@ async def test_a_fork_that_does_not_exist_does_not_start(monkeypatch: pytest.Mon
 FORK = "drill-1"
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate of `localhost` alone, with its key."""
-    file = tmp_path_factory.mktemp("tls") / "both.pem"
-    words = (
-        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
-    )
-    subprocess.run(
-        ["openssl", *words.split(), "-keyout", f"{file}.key", "-out", str(file)],
-        check=True,
-        capture_output=True,
-    )
-    return file
-
-
 @pytest.fixture
 def door(monkeypatch: pytest.MonkeyPatch) -> Iterator[Door]:
     with tempfile.TemporaryDirectory() as short, Door(Path(short, "door"), FORK) as found:
@@ -175,8 +160,8 @@ def door(monkeypatch: pytest.MonkeyPatch) -> Iterator[Door]:
         isolation.remove()
 
 
-@pytest.mark.parametrize(("host", "passes"), [("localhost", True), ("127.0.0.1", False)])
-async def test_a_certificate_is_checked(certificate: Path, door: Door, host: str, passes: bool) -> None:
+@pytest.mark.parametrize(("host", "passes"), [("localhost", True), ("127.0.0.2", False)])
+async def test_a_certificate_is_checked(tmp_path: Path, door: Door, host: str, passes: bool) -> None:
     assert door.joined.is_set(), "an isolated process states that it is"
     received = asyncio.get_running_loop().create_future()
 
@@ -185,13 +170,14 @@ async def test_a_certificate_is_checked(certificate: Path, door: Door, host: str
         writer.close()
 
     of_server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    of_server.load_cert_chain(certificate, f"{certificate}.key")
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=of_server)
+    certificates = make_certificates(tmp_path)  # that of the server is of localhost and 127.0.0.1
+    of_server.load_cert_chain(certificates.server, certificates.server_key)
+    server = await asyncio.start_server(serve, "0.0.0.0", 0, ssl=of_server)
     connection = AIOKafkaConnection(
         host,
         server.sockets[0].getsockname()[1],
         security_protocol="SSL",
-        ssl_context=ssl.create_default_context(cafile=str(certificate)),
+        ssl_context=ssl.create_default_context(cafile=certificates.ca),
     )
     try:
         if passes:
