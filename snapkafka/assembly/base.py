@@ -200,11 +200,8 @@ def _seams(parent: Manifest, starts: Mapping[TopicPartition, int]) -> dict[Topic
     return found
 
 
-def require_offsets(view: CutView, *, starts: Mapping[TopicPartition, int] | None = None) -> None:
+def require_offsets(view: CutView) -> None:
     """Refuse to assemble a snapshot whose records were deleted: its tables would lack rows without showing it.
-
-    Args:
-        starts: the first offset of a changelog to read: all records from there on are needed.
 
     Raises:
         OffsetsGoneError: records that the tables need have been deleted, or their topic was.
@@ -217,7 +214,7 @@ def require_offsets(view: CutView, *, starts: Mapping[TopicPartition, int] | Non
             raise OffsetsGoneError(f"{name} {finding.topic}[{finding.partition}]: {what}", hint=why)
     for tp, changelogs in sorted(view.changelogs.items()):
         begins, end = view.log_start(tp), min(changelog.end for changelog in changelogs)
-        if (start := min((starts or {}).get(tp, end), end)) < begins:
+        if (start := min(view.starts.get(tp, end), end)) < begins:
             raise OffsetsGoneError(
                 f"{name} {tp} from offset {start}, but its log now starts at {begins}",
                 hint=f"{FULL}, and assemble those that build on it sooner",

@@ -102,5 +102,5 @@ class Job:
         return Settings(spec=spec, ledger=ledger, decoding=self.decoding)
 
     def offsets(self, view: CutView) -> int:
-        ranges = reading_ranges(view, tail_max=self.spec.tail_max, starts=view.starts)
+        ranges = reading_ranges(view, tail_max=self.spec.tail_max)
         return sum(item.end - item.start for item in ranges)

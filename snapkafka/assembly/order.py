@@ -119,8 +119,8 @@ class Engine(ABC):
         """
         store, base, settings, began = task.store, task.base, task.settings, now()
         view = view_on(base, task.view.captured, task.view.bounds, triggered_ms=settings.ledger.triggered_ms)
-        require_offsets(view, starts=view.starts)
-        ranges = reading_ranges(view, tail_max=settings.spec.tail_max, starts=view.starts)
+        require_offsets(view)
+        ranges = reading_ranges(view, tail_max=settings.spec.tail_max)
         with store.staging(view.captured.id) as folder:
             reading = Reading(
                 view=view,

@@ -64,7 +64,7 @@ def _assembled(job: Job, engine: Chosen, desk: Desk, captured: Captured, store: 
     base, why_full = base_or_whole(store, captured, ledger, isolation=job.isolation)
     view = desk.look(captured, job.isolation)
     to_read = view_on(base, captured, view.bounds)
-    require_offsets(to_read, starts=to_read.starts)
+    require_offsets(to_read)
     task = Task(
         view=view,
         settings=job.settings(ledger, job.isolation),

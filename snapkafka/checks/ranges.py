@@ -9,7 +9,7 @@ records that entered the log after all ends were known. The tail ends at the pre
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
@@ -34,22 +34,15 @@ class ReadRange(NamedTuple):
     end: int
 
 
-def reading_ranges(
-    view: CutView, *, tail_max: int = TAIL_MAX, starts: Mapping[TopicPartition, int] | None = None
-) -> list[ReadRange]:
-    """Return the offsets to read, per partition, in order; ranges that are empty or deleted are left out.
-
-    Args:
-        starts: the first offset to read of a changelog, if not that of its log.
-    """
+def reading_ranges(view: CutView, *, tail_max: int = TAIL_MAX) -> list[ReadRange]:
+    """Return the offsets to read, per partition, in order; ranges that are empty or deleted are left out."""
     assert view.bounds is not None, "reading a log needs to know its bounds"
-    starts_at = starts or {}
     ranges = []
     for tp in sorted({*view.inputs, *view.changelogs}):
         if tp in view.recreated:
             continue
         now = view.bounds[tp]
-        begins = starts_at.get(tp, now.start)
+        begins = view.starts.get(tp, now.start)
         if (seam := view.seam(tp)) is not None:
             begins = min(begins, seam)
         needed = [begins for _ in view.changelogs.get(tp, ())]

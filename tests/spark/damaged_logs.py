@@ -124,7 +124,7 @@ def damaged(seed: int, *, tail_max: int = TAIL_MAX) -> Damaged:
         {tp: end.white_end for tp, end in with_parent.items()},
         with_parent,
     )
-    read = reading_ranges(view, tail_max=tail_max, starts=view.starts)
+    read = reading_ranges(view, tail_max=tail_max)
     return Damaged(view, world.records, read)
 
 

@@ -31,7 +31,7 @@ def _state(view: CutView, written: Iterable[Written], parent: CutView | None) ->
 
 def _read(all_: Logs, view: CutView, starts: Starts | None = None) -> list[Written]:
     """The records that the snapshot is assembled from."""
-    ranges = {item[:2]: item for item in reading_ranges(view, starts=starts)}
+    ranges = {item[:2]: item for item in reading_ranges(CutView(view.captured, view.bounds, starts))}
     return [
         item
         for item in all_.written

@@ -263,9 +263,10 @@ def _of_another_release(of: Manifest) -> tuple[TableEntry, ...]:
 # -- what is read of the log ---------------------------------------------------------------------------------
 
 
-def view(log_start: int) -> CutView:
+def view(log_start: int, *starts: int) -> CutView:
     of = captured("tuesday", 2, cut(8), parent="monday")
-    return CutView(of, {HERE: LogBounds(start=log_start, end=20, topic_id="cd")})
+    bounds = {HERE: LogBounds(start=log_start, end=20, topic_id="cd")}
+    return CutView(of, bounds, dict.fromkeys([HERE], *starts) if starts else None)
 
 
 def test_the_seam_is_read_with_the_delta() -> None:
@@ -274,11 +275,11 @@ def test_the_seam_is_read_with_the_delta() -> None:
     for log_start, begins in ((0, 2), (2, 2), (3, 3)):
         bounds = view(log_start).bounds
         seen = CutView(view(log_start).captured, bounds, {HERE: 3}, seam)
-        require_offsets(seen, starts=seen.starts)
-        assert reading_ranges(seen, starts=seen.starts) == [ReadRange("c", 0, begins, 20)]
+        require_offsets(seen)
+        assert reading_ranges(seen) == [ReadRange("c", 0, begins, 20)]
     later = {HERE: dataclasses.replace(seam[HERE], white_end=7)}
     inside = CutView(view(0).captured, view(0).bounds, {HERE: 3}, later)
-    assert reading_ranges(inside, starts={HERE: 3}) == [ReadRange("c", 0, 3, 20)]
+    assert reading_ranges(inside) == [ReadRange("c", 0, 3, 20)]
 
 
 def test_v3_another_record_at_the_seam_fails_and_none_does_not() -> None:
@@ -295,11 +296,11 @@ def test_v3_another_record_at_the_seam_fails_and_none_does_not() -> None:
 
 
 def test_a_log_that_begins_inside_the_delta_is_refused() -> None:
-    require_offsets(view(3), starts={HERE: 3})
+    require_offsets(view(3, 3))
     require_offsets(view(5))
     with pytest.raises(OffsetsGoneError, match=r"c\[0\].*3"):
-        require_offsets(view(4), starts={HERE: 3})
-    require_offsets(view(8), starts={HERE: 8})
+        require_offsets(view(4, 3))
+    require_offsets(view(8, 8))
 
 
 def test_what_was_kept_since_the_cut_of_the_parent_is_asked_where_it_stands_for_state() -> None:
