@@ -25,35 +25,29 @@ IN, CHANGELOG = TP("in", 0), TP("counts-changelog", 0)
 BASE = 10
 
 
+def note(driver: Any, stage: Any, *, plan: str = "r", **more: Any) -> None:
+    driver.append(Restore(n=driver.number(), plan=plan, stage=stage, **more))
+
+
 def restore(
-    driver: Any,
-    *positions: tuple[str, int, tuple[int, ...]],
-    plan: str = "r",
-    origin: str = "",
+    driver: Any, *positions: tuple[str, int, tuple[int, ...]], plan: str = "r", origin: str = ""
 ) -> int:
     """App p is restored; the bases of its input and its changelog are `BASE`. Returns the author."""
-    ends = tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=BASE) for tp in (IN, CHANGELOG))
-    driver.append(
-        Restore(n=driver.number(), plan=plan, stage="begun", snapshot="s", apps=("p",), origin=origin)
-    )
+    note(driver, "begun", plan=plan, snapshot="s", apps=("p",), origin=origin)
     driver.append(Hello(n=driver.number(), app="snapkafka-restore", mode=RESTORE))
     author = len(driver.ledger) - 1
-    driver.append(Restore(n=driver.number(), plan=plan, stage="begun", author=author))
-    driver.append(
-        Restore(
-            n=driver.number(),
-            plan=plan,
-            stage="done",
-            author=author,
-            ends=ends,
-            topics=(TopicId(topic="in", topic_id="1"),),
-            positions=tuple(
-                AgentPosition(
-                    app="p", agent=agent, topic="in", partition=0, offset=offset, started_above=above
-                )
-                for agent, offset, above in positions
-            ),
-        )
+    note(driver, "begun", plan=plan, author=author)
+    note(
+        driver,
+        "done",
+        plan=plan,
+        author=author,
+        ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=BASE) for tp in (IN, CHANGELOG)),
+        topics=(TopicId(topic="in", topic_id="1"),),
+        positions=tuple(
+            AgentPosition(app="p", agent=agent, topic="in", partition=0, offset=offset, started_above=above)
+            for agent, offset, above in positions
+        ),
     )
     return author
 
@@ -156,19 +150,6 @@ async def worker(monkeypatch: pytest.MonkeyPatch) -> Any:
     return made
 
 
-def rejoin(worker: Any) -> None:
-    """At the commit point of a restore every process of its app has left."""
-    worker.machine.process = len(worker.ledger)
-
-
-def begin(worker: Any, plan: str = "r", app: str = "p") -> None:
-    worker.append(Restore(n=worker.number(), plan=plan, stage="begun", snapshot="s", apps=(app,)))
-
-
-def abort(worker: Any, plan: str = "r") -> None:
-    worker.append(Restore(n=worker.number(), plan=plan, stage="aborted"))
-
-
 @pytest.mark.parametrize("refused", [True, False])
 async def test_a_worker_that_its_group_refuses_crashes_and_does_not_hang(
     caplog: pytest.LogCaptureFixture, refused: bool
@@ -197,13 +178,13 @@ async def test_a_worker_whose_memory_is_older_than_a_restore_crashes(
     """It was suspended. What it reads of the restore when it wakes up may be over by then: a checkpoint stands in the
     place of the records since."""
     restore(worker, plan="earlier")
-    rejoin(worker)
+    worker.machine.process = len(worker.ledger)  # at the commit point every process of its app has left
     worker.admin.committed_here[TopicPartition("in", 0)] = (BASE, "")
     await worker.restored.await_turn(["in"])
     read = worker.restored.ledger_read
     read()
-    begin(worker, plan="other", app="q")
-    abort(worker, plan="other")
+    note(worker, "begun", plan="other", snapshot="s", apps=("q",))
+    note(worker, "aborted", plan="other")
     assert not worker._tasks, "what was restored before it joined is what it runs on; others do not matter"
     if not seen:
         monkeypatch.setattr(worker.restored, "ledger_read", lambda: None)
@@ -217,7 +198,7 @@ async def test_a_worker_does_not_wait_for_a_restore_for_ever(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(restores, "WAIT_S", 0.05)
-    begin(worker)
+    note(worker, "begun", snapshot="s", apps=("p",))
     with pytest.raises(InstallError):
         await asyncio.wait_for(worker.restored.await_turn(["in"]), 5)
 
