@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Final, Literal, TypedDict, get_args
 
@@ -104,11 +104,6 @@ class Settings(TypedDict, total=False):
 
 #: The names of all settings but the namespace.
 SETTINGS: Final = frozenset(setting.name for setting in fields(Config)) - {"namespace"}
-
-
-def unknown_settings(names: Iterable[str]) -> list[str]:
-    """List the names that are not settings, one line each."""
-    return [f"unknown setting {name}" for name in sorted(set(names) - SETTINGS)]
 
 
 def namespace_problem(namespace: object) -> str | None:

@@ -92,34 +92,29 @@ def reporting(beside: Mapping[str, Any] | None = None) -> Iterator[None]:
         typer.Exit: it failed.
     """
 
-    def print_error(code: str, message: str, hint: str, status: int) -> typer.Exit:
-        if console.as_json:
-            details = {"code": code, "message": message, "hint": hint, "exit_status": status}
-            print_json({**(beside or {}), "error": details})
-        return typer.Exit(status)
-
-    def print_failure(error: SnapkafkaError) -> typer.Exit:
-        notices.print(("error:", "bold red"), f" {_plain(error.message)}", hang=7)
-        notices.print(f"       {_plain(error.hint)}", hang=7)
-        return print_error(error.code, error.message, error.hint, error.exit_status)
-
     try:
         yield
+        return
     except (typer.Exit, typer.Abort):
         raise
-    except SnapkafkaError as error:
-        raise print_failure(error) from None
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno in OUTPUT_GONE and error.filename is None:
-            raise
-        traceback.print_exc()
-        bug = InternalError(f"a bug in snapkafka: {type(error).__name__}: {error}")
-        raise print_failure(bug) from None
     except Interrupted as interrupted:
         code, status = CODES[interrupted.number], exit_status(interrupted.number)
-        more = console.continues or f"`snapkafka {console.of}` stopped."
-        notices.print(_plain(f"{code.capitalize()}. {more}"))
-        raise print_error(code, f"{code} by {interrupted.number.name}", console.continues, status) from None
+        message, hint = f"{code} by {interrupted.number.name}", console.continues
+        notices.print(_plain(f"{code.capitalize()}. {hint or f'`snapkafka {console.of}` stopped.'}"))
+    except Exception as error:
+        failed = error
+        if isinstance(error, OSError) and error.errno in OUTPUT_GONE and error.filename is None:
+            raise
+        if not isinstance(failed, SnapkafkaError):
+            traceback.print_exc()
+            failed = InternalError(f"a bug in snapkafka: {type(error).__name__}: {error}")
+        code, message, hint, status = failed.code, failed.message, failed.hint, failed.exit_status
+        notices.print(("error:", "bold red"), f" {_plain(message)}", hang=7)
+        notices.print(f"       {_plain(hint)}", hang=7)
+    if console.as_json:
+        details = {"code": code, "message": message, "hint": hint, "exit_status": status}
+        print_json({**(beside or {}), "error": details})
+    raise typer.Exit(status)
 
 
 def print_json(value: Any) -> None:

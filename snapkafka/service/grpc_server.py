@@ -271,12 +271,8 @@ def _place(position: Any) -> Place:
 
 
 def _input(item: Any) -> Input:
-    return Input(
-        topic=item.topic,
-        positions={start.partition: start.offset for start in item.positions},
-        key_codec=item.key_codec,
-        value_codec=item.value_codec,
-    )
+    at = {start.partition: start.offset for start in item.positions}
+    return Input(topic=item.topic, positions=at, key_codec=item.key_codec, value_codec=item.value_codec)
 
 
 def _require(topic: str, allowed: Collection[str], what: str, setting: str) -> None:
@@ -301,10 +297,9 @@ async def serving_grpc(
     """
     limits = bounds or Bounds()
 
-    async def producer() -> Any:
-        return await clients.started(
-            clients.producer(connection, acks="all", enable_idempotence=True, linger_ms=0)
-        )
+    def producer() -> Any:
+        idempotent = clients.producer(connection, acks="all", enable_idempotence=True, linger_ms=0)
+        return clients.started(idempotent)
 
     def make(node: str, codec: str, host: str) -> Participant:
         return Participant(

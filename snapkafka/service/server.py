@@ -119,7 +119,6 @@ async def serve(app: ASGIApp, settings: Settings, started: Callable[[str], None]
         h11_max_incomplete_event_size=HEAD_BYTES_MAX,
         timeout_graceful_shutdown=STOP_WITHIN_S,
     )
-    config.load()
     try:
         listening = config.bind_socket()
     except SystemExit:

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from typing import Any, Final, Unpack
 
-from snapkafka.config import MODES, SETTINGS, Config, Settings, unknown_settings
+from snapkafka.config import MODES, SETTINGS, Config, Settings
 from snapkafka.errors import ForkIsolationError, InstallError
 
 from .support import run_without
@@ -136,7 +136,7 @@ def _checked(namespace: str | None, config: Settings, switch: str) -> Config:
     Raises:
         InstallError: names all unknown settings and the first invalid one, and the settings there are.
     """
-    unknown = unknown_settings(config)
+    unknown = [f"unknown setting {name}" for name in sorted(config.keys() - SETTINGS)]
     known: dict[str, Any] = {name: value for name, value in config.items() if name in SETTINGS}
     if switch:
         known["mode"] = switch
