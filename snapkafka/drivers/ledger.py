@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from snapkafka.ports import Entry
     from snapkafka.protocol.worker import WorkerProtocol
 
-logger = logging.getLogger("snapkafka")
-
 #: Between two attempts to reach a ledger that is not there.
 RETRY_S: Final = 1.0
 #: A start, a rebalance or a red record waits for the ledger no longer than this, and once per outage.
@@ -114,8 +112,7 @@ class LedgerFollower:
                 if resumes:
                     host.membership_read()
         except LedgerRecreatedError:
-            what, extra = f"the ledger {host.ledger.topic} was deleted and recreated", host.about()
-            logger.warning("snapkafka: %s; joining the new one", what, extra=extra)
+            host.log("the ledger %s was deleted and recreated; joining the new one", host.ledger.topic)
             self._join_again(LedgerBegins(recreated=True))
         except LedgerCutShortError as error:
             host.metrics.count("ledger_cut_short")
@@ -125,9 +122,7 @@ class LedgerFollower:
         except SnapkafkaError as error:
             if str(error) != self._unread:
                 self._unread = str(error)
-                logger.warning(
-                    "snapkafka: %s; this worker tries again (%s)", error, error.hint, extra=host.about()
-                )
+                host.log("%s; this worker tries again (%s)", error, error.hint)
             await asyncio.sleep(RETRY_S)
 
     def _rest_s(self) -> float:
@@ -170,8 +165,8 @@ class LedgerFollower:
                 if self._machine.process is not None:  # of what was before it joined, others have told
                     why = view.failure
                     what = "captured" if why is None else f"failed ({why.code}): {why.reason}"
-                    extra = self._host.about(view.epoch)
-                    logger.info("snapkafka: snapshot %s %s", view.trigger.id, what, extra=extra)
+                    told = "snapshot %s %s", view.trigger.id, what
+                    self._host.log(*told, level=logging.INFO, epoch=view.epoch)
         if before and not ledger.open:
             self.quiet_since = self._host.loop.time()
 
@@ -237,8 +232,8 @@ class LedgerFollower:
                 lost = isinstance(record, Trigger) or isinstance(error, LOST)
                 if lost or not said:
                     what = f"{type(record).__name__} was not written to the ledger{'' if lost else ' yet'}"
-                    extra = self._host.about(getattr(record, "epoch", None), getattr(record, "id", ""))
-                    logger.warning("snapkafka: %s: %s", what, error, extra=extra)
+                    epoch, snapshot = getattr(record, "epoch", None), getattr(record, "id", "")
+                    self._host.log("%s: %s", what, error, epoch=epoch, snapshot=snapshot)
                 if lost:
                     return
                 said = True
@@ -373,9 +368,8 @@ class LedgerFollower:
             if seconds:
                 ledger = f"the ledger {self._host.ledger.topic}"
                 who = ledger if asked() else "the broker, asked where the inputs start,"
-                what = f"{who} did not answer within {seconds:.0f} s"
-                extra = self._host.about()
-                logger.warning("snapkafka: %s; this worker runs without snapshots", what, extra=extra)
+                told = "%s did not answer within %.0f s; this worker runs without snapshots"
+                self._host.log(told, who, seconds)
             return False
         finally:
             self._hurried -= 1

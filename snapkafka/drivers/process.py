@@ -139,6 +139,10 @@ class Process(MachineDriver):
         """Why this worker is absent, as the ledger records it."""
         return self.absent[:REASON_CHARS_MAX]
 
+    def log(self, text: str, *args: object, level: int = logging.WARNING, **subject: Any) -> None:
+        """Log a line about this worker, or about a snapshot (see `about`)."""
+        logger.log(level, f"snapkafka: {text}", *args, extra=self.about(**subject), stacklevel=2)
+
     def log_failed(self, what: str, error: Exception, then: str = GOES_ON) -> None:
         """Log a fault on one line, with the place where it was raised."""
         try:
@@ -170,8 +174,8 @@ class Process(MachineDriver):
             self.machine.reading_moved(moved)
         if start < end:
             self.metrics.count("never_read", why, 1 if start < 0 else end - start)
-            first, what = "up" if start < 0 else start, "snapkafka: records %s to %d of %s are never read: %s"
-            logger.warning(what, first, end - 1, tp, WHY_UNREAD[why], extra=self.about())
+            first = "up" if start < 0 else start
+            self.log("records %s to %d of %s are never read: %s", first, end - 1, tp, WHY_UNREAD[why])
 
     def answering(self) -> Callable[[Event], None]:
         """Return a function that feeds the answer to a question asked now. An answer that arrives after the ledger was
@@ -202,7 +206,7 @@ class Process(MachineDriver):
         if isinstance(error, Exception) and not isinstance(error, CLUSTER_AT_FAULT):
             self.stand_down(f"in {name}", error)
         elif error is not None:
-            logger.error("snapkafka: %s failed: %r", name, error, extra=self.about())
+            self.log("%s failed: %r", name, error, level=logging.ERROR)
 
     async def end_tasks(self) -> None:
         """Cancel the background tasks."""
@@ -264,7 +268,7 @@ class Process(MachineDriver):
     def append_hello(self, was: int) -> None:
         """Join again as a new process."""
         if not self.absent:
-            logger.warning("snapkafka: joining again as a new process", extra=self.about())
+            self.log("joining again as a new process")
             self._append_hello(was)
 
     def turned_red(self, action: TurnedRed, us: int) -> None:
@@ -272,8 +276,8 @@ class Process(MachineDriver):
         self.metrics.count("cuts")
         self.metrics.observe("cut", us / 1_000_000)
         self._cut_at = {action.epoch: time.perf_counter()}  # no older one is worth measuring
-        told = self.about(action.epoch)
-        logger.debug("turned red for epoch %d (%s) in %d us", action.epoch, action.heard, us, extra=told)
+        text, debug = "turned red for epoch %d (%s) in %d us", logging.DEBUG
+        self.log(text, action.epoch, action.heard, us, level=debug, epoch=action.epoch)
 
     def membership_read(self) -> None:
         """Note that a record was read that may change who takes part, or what a restore asks; or another ledger."""
@@ -326,10 +330,7 @@ class Process(MachineDriver):
             try:
                 await asyncio.wait_for(self.follower.written(), LEDGER_WAIT_S)
             except TimeoutError:
-                logger.warning(
-                    "snapkafka: could not announce that this worker stops; the next snapshot may wait for it",
-                    extra=self.about(),
-                )
+                self.log("could not announce that this worker stops; the next snapshot may wait for it")
         await self.end_tasks()
         await self.ledger.close()
         await self.admin.close()
@@ -375,7 +376,7 @@ class Process(MachineDriver):
             self.admin, self.machine.ledger, snapshot_id=snapshot_id, catch_up=self._catch_up, **options
         )
         for unread in self.machine.ledger.unread(trigger.apps):
-            logger.warning("snapkafka: %s", unread, extra=self.about(snapshot=trigger.id))
+            self.log("%s", unread, snapshot=trigger.id)
         self.append(replace(trigger, process=self.machine.author))
         return trigger.id
 

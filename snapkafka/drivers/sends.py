@@ -12,7 +12,6 @@ any other error the outcome is unknown (R7).
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from snapkafka.protocol.colours import Cause, Effect
 
     from .process import Process
-
-logger = logging.getLogger("snapkafka")
 
 #: The record itself is at fault, so no earlier try of the same batch can have been appended either. By name: releases
 #: of aiokafka have more or fewer of them. (A record without a key in a compacted topic is refused as well; aiokafka
@@ -289,12 +286,11 @@ class Sends:
         now = time.monotonic()
         if now > self._logged.get(tp.topic, float("-inf")) + LOG_AGAIN_S:
             self._logged[tp.topic] = now
-            logger.warning(
-                "snapkafka: records to %s were sent without the header of snapkafka, for which the topic has no room,"
-                " or which could not be in order there; open snapshots fail (sent-bare); raise max.message.bytes of"
-                " the topic by 64 bytes, and write to it by one client",
+            self.host.log(
+                "records to %s were sent without the header of snapkafka, for which the topic has no room, or which"
+                " could not be in order there; open snapshots fail (sent-bare); raise max.message.bytes of the topic"
+                " by 64 bytes, and write to it by one client",
                 tp,
-                extra=self.host.about(),
             )
 
     def settled(self, run: Run, offset: int, failure: Unacknowledged | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import socket
 from typing import TYPE_CHECKING, Any, Final
@@ -20,8 +19,6 @@ from .describe import agents_of, codecs_of, internal_topics, runs_no_agents, tab
 
 if TYPE_CHECKING:
     from ..process import Process
-
-logger = logging.getLogger("snapkafka")
 
 #: A start waits no longer than this for topics that do not show, and looks so often.
 SEEN_WITHIN_S: Final = 1.0
@@ -120,4 +117,4 @@ def report_lacks(host: Process, hello: Hello) -> None:
     """Log what no snapshot of this app holds, and the inputs that this worker will not consume, even if they are
     created soon: Faust itself logs one line for them."""
     for what in (*hello.uncaptured, *(Unread(app=hello.app, topic=topic) for topic in hello.missing)):
-        logger.warning("snapkafka: %s", what, extra=host.about())
+        host.log("%s", what)

@@ -65,8 +65,6 @@ PATCHED: Final[Mapping[str, str]] = {
     "Store.pop": "a window expires",
 }
 
-logger = logging.getLogger("snapkafka")
-
 
 def install_hooks(driver: FaustDriver) -> None:
     """Attach the driver to its app; the app must not be touched in a way that finalises it."""
@@ -96,7 +94,7 @@ def _configured(driver: FaustDriver) -> None:
     the worker joins; it joins all the same, and withdraws, so that the ledger names it (`support.require_usable`)."""
     with driver.failing_open("to read the app's settings"):
         if why := refusal(driver.app):
-            logger.error("snapkafka: %s", why, extra=driver.about())
+            driver.log("%s", why, level=logging.ERROR)
     with driver.failing_open("to create its recorder", for_good=True):
         driver.app_configured()
 

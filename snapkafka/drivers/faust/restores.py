@@ -84,7 +84,7 @@ class AppliedRestores:
                 while reason := await self._waits_for():
                     if reason != logged:
                         logged = reason
-                        logger.warning("snapkafka: app %s waits: %s", app, reason, extra=driver.about())
+                        driver.log("app %s waits: %s", app, reason)
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(driver.follower.changed(), RETRY_S)
         except TimeoutError as error:
@@ -93,7 +93,7 @@ class AppliedRestores:
                 hint="finish the restore, then start it again",
             ) from error
         if logged:
-            logger.warning("snapkafka: that is done, app %s continues", app, extra=driver.about())
+            driver.log("that is done, app %s continues", app)
         await self._require_committed(topics)
         self._runs_on = self._restores.restored(app)
         self.joined = True
@@ -213,13 +213,8 @@ class AppliedRestores:
         store.mkdir(parents=True, exist_ok=True)
         mark.write_text(base.plan, "utf-8")
         if removed:
-            logger.warning(
-                "snapkafka: removed %s, which is of before plan %s: table %s is read again from its changelog",
-                store,
-                base.plan,
-                table.name,
-                extra=self._driver.about(),
-            )
+            text = "removed %s, which is of before plan %s: table %s is read again from its changelog"
+            self._driver.log(text, store, base.plan, table.name)
 
 
 def keep_metadata(restored: AppliedRestores, client: Any) -> None:
@@ -238,7 +233,7 @@ def keep_metadata(restored: AppliedRestores, client: Any) -> None:
 def crash(driver: FaustDriver, why: str) -> None:
     """Crash a worker that may not go on."""
     error = InstallError(why, hint="start it again: it waits until the restore is done")
-    logger.error("snapkafka: %s; %s", error, error.hint, extra=driver.about())
+    driver.log("%s; %s", error, error.hint, level=logging.ERROR)
     driver.spawn(driver.app.crash(error))
 
 

@@ -20,8 +20,6 @@ from snapkafka.until import Tries, pause_after
 if TYPE_CHECKING:
     from ..process import Process
 
-logger = logging.getLogger("snapkafka")
-
 #: Of the period, and at most: by so much a worker asks late, so that most see that another one has asked.
 JITTER: Final = 0.1
 JITTER_MAX_S: Final = 5.0
@@ -50,13 +48,12 @@ async def run_timer(host: Process, every: float) -> None:
         await asyncio.sleep(max(0.0, moment - time.time()) + jitter)
         name = moment_id(moment, every)
         if why := _not_now(host, name):
-            logger.debug("no snapshot %s: %s", name, why, extra=host.about(snapshot=name))
+            host.log("no snapshot %s: %s", name, why, level=logging.DEBUG, snapshot=name)
             continue
         try:
             await _take(host, name, host.config.ttl_ms)
         except SnapkafkaError as error:
-            told = "snapkafka: no snapshot %s: %s (%s)"
-            logger.warning(told, name, error, error.hint, extra=host.about(snapshot=name))
+            host.log("no snapshot %s: %s (%s)", name, error, error.hint, snapshot=name)
 
 
 async def _take(host: Process, name: str, ttl_ms: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import struct
 import threading
@@ -25,8 +24,6 @@ from .confluent_clients import Consumer, Producer, partitioner_of
 from .participant import FINISHED_EVERY_S, UNFINISHED, Participant
 from .plan import Plan
 from .running_events import place_of
-
-logger = logging.getLogger("snapkafka")
 
 T = TypeVar("T")
 
@@ -109,9 +106,7 @@ class ConfluentParticipant(Participant):
                 self.events.aborted(confirmed=False)
             elif self.events.sent is None and (left := self._producer.flush(FLUSH_S)):
                 in_order = False
-                logger.warning(
-                    "snapkafka: %d records are not acknowledged at the end", left, extra=self.host.about()
-                )
+                self.host.log("%d records are not acknowledged at the end", left)
         self.events.on_revoked()
         self._leave_clients()
         if self._consumer is not None:

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from snapkafka.kafka.login.connection import Connection
     from snapkafka.protocol.records import LedgerRecord
 
-logger = logging.getLogger("snapkafka")
-
 #: A revocation waits for this, and looks as often.
 UNFINISHED: Final = "the loop to finish its messages"
 FINISHED_EVERY_S: Final = 0.01
@@ -219,11 +217,8 @@ class Participant(ABC):
         """Request a snapshot in the background (R1); to be called from anywhere."""
         host = self.host
         if host.absent or not host.started:
-            logger.error(
-                "snapkafka: no snapshot is requested: this loop takes no part in snapshots, it %s",
-                host.absent or "has not started",
-                extra=host.about(),
-            )
+            text = "no snapshot is requested: this loop takes no part in snapshots, it %s"
+            host.log(text, host.absent or "has not started", level=logging.ERROR)
             return
         host.loop.call_soon_threadsafe(lambda: host.spawn(host.trigger(snapshot_id, **options)))
 
@@ -277,11 +272,10 @@ class Participant(ABC):
         try:
             yield
         except TimedOutError:
-            logger.warning(
-                "snapkafka: inputs are revoked while a message is processed for more than %.0f s, so it is processed"
-                " again; process less in one event",
+            self.host.log(
+                "inputs are revoked while a message is processed for more than %.0f s, so it is processed again;"
+                " process less in one event",
                 limit_s,
-                extra=self.host.about(),
             )
 
     def revoked(self) -> None:
@@ -366,9 +360,7 @@ class Participant(ABC):
         while (view := host.machine.ledger.restores.holds(plan.group)) is not None and not host.absent:
             if not logged:
                 logged = True
-                logger.warning(
-                    "snapkafka: %s waits: %s is %s", plan.group, view, view.stage, extra=host.about()
-                )
+                host.log("%s waits: %s is %s", plan.group, view, view.stage)
             await host.follower.changed()
 
     async def leave(self, *, in_order: bool) -> None:

@@ -13,7 +13,6 @@ starts at that send, which gets its colour and its cause (R5).
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from snapkafka.kafka.records.read import KafkaConsumer, Record
 
     from ..process import Process
-
-logger = logging.getLogger("snapkafka")
 
 #: One look at Kafka; what was let go is read at the next one.
 READ_MS: Final = 250
@@ -213,7 +210,7 @@ class HandedOutRecords:
         try:
             await self.commit()
         except SnapkafkaError as error:
-            logger.warning("snapkafka: %s (%s)", error, error.hint, extra=self._host.about())
+            self._host.log("%s (%s)", error, error.hint)
 
     async def close(self) -> None:
         """Close the connections, once nothing is read."""

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     from ..driver import FaustDriver
 
-logger = logging.getLogger("snapkafka")
-
 #: What may pass; anything else is a fault of ours, or a client that we do not know.
 MAY_PASS: Final = (*CLUSTER_AT_FAULT, ConsumerStoppedError, NotReady)
 TRIES_AGAIN: Final = "this worker runs without snapshots, and tries again"
@@ -82,7 +80,7 @@ class Membership:
             try:  # the one place that fails closed
                 await driver.restored.await_turn(topics)
             except InstallError as error:
-                logger.error("snapkafka: %s; %s", error, error.hint, extra=driver.about())
+                driver.log("%s; %s", error, error.hint, level=logging.ERROR)
                 raise
             except Exception as error:
                 driver.stand_down("to see whether a restore is open", error)

@@ -22,7 +22,6 @@ import datetime
 import decimal
 import enum
 import fractions
-import logging
 import operator
 import threading
 import uuid
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from snapkafka.protocol.colours import Cause
 
     from ..driver import FaustDriver
-
-logger = logging.getLogger("snapkafka")
 
 T = TypeVar("T")
 
@@ -216,7 +213,7 @@ class Reads:
                 self._driver.do(self._machine.torn(self._machine.colours.iterate(event, table)))
             if table not in self.first_threads:
                 self.first_threads[table] = thread
-                logger.warning("snapkafka: %s", self.by_threads()[-1], extra=self._driver.about())
+                self._driver.log("%s", self.by_threads()[-1])
 
     def by_threads(self) -> tuple[str, ...]:
         """Name the state that no snapshot holds, as other threads read it."""
