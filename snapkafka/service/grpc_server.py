@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import inspect
 import logging
 import secrets
@@ -54,77 +53,63 @@ class Doors:
 
     def __init__(self, make: Callable[[str, str, str], Participant], *, most: int) -> None:
         self._make, self._most = make, most
-        self._sessions: dict[str, tuple[str, Participant]] = {}  # by node
-        self._joining: set[str] = set()
+        self._sessions: dict[str, tuple[str, Participant]] = {}  # session -> its node
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def join(
         self, node: str, codec: str, host: str, inputs: Sequence[Input] = ()
     ) -> tuple[str, Participant]:
-        """Let a process take part, and return its session; an earlier one of its name leaves.
+        """Let a process take part, and return its session; an earlier one of its name leaves when it reads of it.
 
         Raises:
-            RefusedError: the limit is reached, or another one of its name is joining.
+            RefusedError: the limit is reached.
             SnapkafkaError: it cannot take part.
         """
         require_node(node)
         if (codec or CODECS[0]) not in CODECS:
             raise BadInputError(f"codec {codec[:20]!r} is unknown", hint=f"use {' or '.join(CODECS)}")
-        if node in self._joining or len(self._sessions.keys() | self._joining | {node}) > self._most:
-            why = f"node {node[:40]!r} is joining, or {self._most} remote processes take part"
-            raise RefusedError("busy", why, "try again later")
-        self._joining.add(node)
+        if len(self._sessions) >= self._most:
+            raise RefusedError("busy", f"{self._most} remote processes take part", "try again later")
+        session, participant = secrets.token_hex(SESSION_BYTES), self._make(node, codec or CODECS[0], host)
+        self._sessions[session] = node, participant
         try:
-            if node in self._sessions:
-                await self._end(node, "another process joined by its node_id")
-            participant = self._make(node, codec or CODECS[0], host)
-            try:
-                await participant.join(inputs)
-            except BaseException:
-                await participant.leave("it could not join")
-                raise
-            self._sessions[node] = found = secrets.token_hex(SESSION_BYTES), participant
-        finally:
-            self._joining.discard(node)
+            await participant.join(inputs)
+        except BaseException:
+            await self._end(session, "it could not join")
+            raise
         logger.info("snapkafka: remote process %s joined as process %s", node, participant.process)
-        return found
+        return session, participant
 
     def of(self, node: str, session: str) -> Participant:
-        """Return the participant of a process that has joined, if the caller knows its session.
+        """Return the participant of a process, if the caller knows its session.
 
         Raises:
-            TriggerRefusedError: it has not joined, or has left.
-            RefusedError: the session is another one: that of an earlier process of this name, or of none.
+            TriggerRefusedError: it has not joined, or has left, or the session is another one.
         """
-        found = self._sessions.get(node)
-        if found is None:
+        name, participant = self._sessions.get(session, ("", None))
+        if participant is None or name != node:
             raise TriggerRefusedError(
-                f"node {node[:40]!r} has not joined here", hint="call Join, and keep its stream open"
+                f"node {node[:40]!r} has no such session here",
+                hint=f"call Join, keep its stream open, send its session as metadata {SESSION_KEY}",
             )
-        if not hmac.compare_digest(found[0].encode(), session.encode()):
-            raise RefusedError(
-                "forbidden",
-                f"this is not the session of node {node[:40]!r}",
-                f"send the session that Join returned, as metadata {SESSION_KEY}",
-            )
-        return found[1]
+        return participant
 
-    def stream_ended(self, node: str, session: str) -> None:
-        """Let the process of a stream leave, unless it has. Nothing is awaited: gRPC cancels what reads the stream."""
-        if self._sessions.get(node, ("",))[0] == session:
-            task = asyncio.ensure_future(self._end(node, "its connection was lost"))
+    def stream_ended(self, session: str) -> None:
+        """Let the process of a stream leave. Nothing is awaited: gRPC cancels what reads the stream."""
+        if session in self._sessions:  # the service may stop
+            task = asyncio.ensure_future(self._end(session, "its connection was lost"))
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
 
-    def _end(self, node: str, reason: str) -> Coroutine[Any, Any, None]:
+    def _end(self, session: str, reason: str) -> Coroutine[Any, Any, None]:
         """Forget a process at once, and return what lets it leave."""
-        _, participant = self._sessions.pop(node)
+        node, participant = self._sessions.pop(session)
         logger.info("snapkafka: remote process %s left: %s", node, participant.left or reason)
         return participant.leave(reason)
 
     async def close(self) -> None:
         """Let every process leave: the service stops."""
-        ending = [self._end(node, "the service stops") for node in [*self._sessions]]
+        ending = [self._end(session, "the service stops") for session in [*self._sessions]]
         await asyncio.gather(*ending, *self._leaving, return_exceptions=True)
 
 
@@ -207,7 +192,7 @@ class Servicer:
                 yield pb.Notice(marker=marker)
             yield pb.Notice(left=pb.Left(reason=notice.reason))
         finally:
-            self._doors.stream_ended(request.node_id, session)
+            self._doors.stream_ended(session)
 
     async def Receive(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
         """Stream the records of its inputs, each when gRPC has taken the one before (flow control)."""

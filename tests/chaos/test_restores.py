@@ -52,9 +52,9 @@ AHEAD: Final = 30
 IN_FLIGHT: Final = 10
 PER_ROUND: Final = 40 + 40 + 30 + 20 + 4 * AHEAD + IN_FLIGHT
 LAST: Final = 50
-#: What the command prints before each step, but for the last one: a kill at "done" may come when it is.
-EARLY: Final = ("topics", "author", "quiet")
-LATE: Final = ("channels", "state", "read back", "compare", "groups")
+#: What the command prints before each step, but for the last one: a kill while it commits may come when it has.
+EARLY: Final = ("creating topics", "joining", "waiting until nobody writes")
+LATE: Final = ("appending", "writing tables", "reading back", "comparing", "setting positions")
 
 
 class Campaign:
@@ -98,6 +98,7 @@ class Campaign:
 
     def cut(self, name: str) -> None:
         """Take a snapshot while messages pile up before the second service, which goes on once it has cut."""
+        self.cycle.system.await_workers()
         before = self.cycle.end_of("ping")
         self.hold.touch()
         try:
@@ -266,7 +267,6 @@ def campaign(folder: Path, seed: int, env: Mapping[str, str]) -> Iterator[Campai
         found = Campaign(broker, folder, observer, seed, env)
         try:
             found.start()
-            observer.wait_for_workers(found.cycle.system)
             yield found
         except BaseException:
             for worker in found.cycle.system.workers:

@@ -25,9 +25,12 @@ class Operator:
         )  # fmt: skip
 
     def comes_to(self, phase: str) -> bool:
-        """Wait until it prints this phase; False: it has ended before."""
+        """Wait until it prints this phase; False: it has failed before."""
         assert self.process.stderr is not None
-        return any(line.strip() == f"restore: {phase}" for line in self.process.stderr)
+        if any(line.startswith(f"restore: {phase}") for line in self.process.stderr):
+            return True
+        assert self.process.wait(), f"it never says {phase!r}"
+        return False
 
     def ends(self) -> tuple[int, str, str]:
         """Wait for its end: status, and what it printed as results and as errors."""
