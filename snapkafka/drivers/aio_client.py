@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerClosed, RecordListTooLargeError
 from aiokafka.producer import message_accumulator
@@ -23,11 +23,11 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition as TheirTopicPartition
 from aiokafka.util import create_future
 
-from snapkafka.protocol.actions import SendMarkers
-from snapkafka.protocol.events import MarkerSettled
+from snapkafka.protocol import MarkerSettled, SendMarkers
 from snapkafka.wire import headers as wire
 
 from .patches import contained
+from .process import Process
 from .sends import (
     RECORDING,
     FullError,
@@ -38,9 +38,6 @@ from .sends import (
     Transaction,
     outcome_of,
 )
-
-if TYPE_CHECKING:
-    from .process import Process
 
 #: What a broker answers where a batch is too large for the topic, or for a segment of its log.
 TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)

@@ -4,14 +4,12 @@ decided (R2)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from snapkafka.protocol.events import ChannelEnded, MarkerMet, RecordMet
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import ChannelEnded, MarkerMet, RecordMet, TopicPartition
 from snapkafka.wire import headers as wire
 
-if TYPE_CHECKING:
-    from .process import Process
+from .process import Process
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,13 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.ledger.kafka_ledger import RecordTooLargeError
 from snapkafka.kafka.ledger.reader import Gulps, LedgerRecreatedError
 from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
+from snapkafka.ports import Entry
 from snapkafka.protocol.actions import Hold
 from snapkafka.protocol.events import (
     Absence,
@@ -31,10 +32,7 @@ from snapkafka.protocol.events import (
     RecordMet,
 )
 from snapkafka.protocol.records import Bye, Checkpoint, Hello, LedgerRecord, Restore, TailLost, Trigger
-
-if TYPE_CHECKING:
-    from snapkafka.ports import Entry
-    from snapkafka.protocol.worker import WorkerProtocol
+from snapkafka.protocol.worker import WorkerProtocol
 
 #: Between two attempts to reach a ledger that is not there.
 RETRY_S: Final = 1.0

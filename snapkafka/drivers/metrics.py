@@ -10,13 +10,10 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from snapkafka.protocol.captured_snapshot import WHY_UNREAD
+from snapkafka.protocol import WHY_UNREAD, SnapshotView
 from snapkafka.protocol.records import CONTAMINATING, LEDGER_CUT_SHORT, RESTORING, RETRYABLE
-
-if TYPE_CHECKING:
-    from snapkafka.protocol.ledger_state import SnapshotView
 
 OUTCOMES: Final = (
     *("captured", "aborted", "paused", LEDGER_CUT_SHORT, RESTORING),

@@ -18,29 +18,34 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from aiokafka.errors import KafkaError
 
+from snapkafka.config import Config
 from snapkafka.errors import SnapkafkaError, TriggerRefusedError
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.logs import about
-from snapkafka.protocol.actions import StartTimer, TurnedRed
+from snapkafka.protocol.actions import Action, StartTimer, TurnedRed
 from snapkafka.protocol.captured_snapshot import WHY_UNREAD
 from snapkafka.protocol.events import Event, Joined, StopAsked, TimerExpired
-from snapkafka.protocol.records import NOBODY, Bye, Hello, LedgerRecord, Report, Skipped
+from snapkafka.protocol.records import (
+    NOBODY,
+    Bye,
+    Hello,
+    LedgerRecord,
+    Report,
+    Skipped,
+    TopicPartition,
+    WhyUnread,
+)
 from snapkafka.protocol.worker import WorkerProtocol
 
 from .ledger import LEDGER_WAIT_S, LedgerFollower
 from .machine_driver import First, MachineDriver
 from .metrics import Metrics
 from .patches import contained
-
-if TYPE_CHECKING:
-    from snapkafka.config import Config
-    from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-    from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-    from snapkafka.protocol.actions import Action
-    from snapkafka.protocol.records import TopicPartition, WhyUnread
 
 logger = logging.getLogger("snapkafka")
 

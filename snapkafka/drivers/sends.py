@@ -16,22 +16,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from aiokafka import errors
 
-from snapkafka.protocol.events import Event, MarkerSettled
-from snapkafka.protocol.hot_path import SendOutcome
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import Cause, Effect, Event, MarkerSettled, SendMarkers, SendOutcome, TopicPartition
 from snapkafka.wire import headers as wire
 
 from .patches import contained
-
-if TYPE_CHECKING:
-    from snapkafka.protocol.actions import SendMarkers
-    from snapkafka.protocol.colours import Cause, Effect
-
-    from .process import Process
+from .process import Process
 
 #: The record itself is at fault, so no earlier try of the same batch can have been appended either. By name: releases
 #: of aiokafka have more or fewer of them. (A record without a key in a compacted topic is refused as well; aiokafka

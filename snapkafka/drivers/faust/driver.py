@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from snapkafka.config import Config
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-from snapkafka.protocol.actions import SendMarkers
-from snapkafka.protocol.events import InputsRevoked
+from snapkafka.protocol import InputsRevoked, SendMarkers
+from snapkafka.protocol.records import Report, TopicPartition, WhyUnread
 
 from ..aio_client import send_markers
 from ..process import Process
@@ -34,10 +35,6 @@ from .restores import AppliedRestores
 from .support import refusal, require_usable
 from .tables.changelogs import Tables, recover_to_the_end
 from .tables.reads import Reads
-
-if TYPE_CHECKING:
-    from snapkafka.config import Config
-    from snapkafka.protocol.records import Report, TopicPartition, WhyUnread
 
 
 class FaustDriver(Process):

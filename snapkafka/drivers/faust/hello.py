@@ -6,19 +6,16 @@ import asyncio
 import contextlib
 import os
 import socket
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError
-from snapkafka.protocol.records import Hello, InputTopic, Retention
-from snapkafka.protocol.snapshots import Unread
+from snapkafka.protocol import Hello, InputTopic, Retention, Unread
 from snapkafka.topic_config import promised_by
 from snapkafka.until import Tries
 from snapkafka.version import __version__
 
+from ..process import Process
 from .describe import agents_of, codecs_of, internal_topics, runs_no_agents, table_of, uncaptured
-
-if TYPE_CHECKING:
-    from ..process import Process
 
 #: A start waits no longer than this for topics that do not show, and looks so often.
 SEEN_WITHIN_S: Final = 1.0

@@ -11,14 +11,13 @@ import asyncio
 import logging
 import random
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from snapkafka.errors import SnapkafkaError
 from snapkafka.protocol.records import PAUSE_MOST_S, PAUSE_S, RETRIES, RETRYABLE
 from snapkafka.until import Tries, pause_after
 
-if TYPE_CHECKING:
-    from ..process import Process
+from ..process import Process
 
 #: Of the period, and at most: by so much a worker asks late, so that most see that another one has asked.
 JITTER: Final = 0.1

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from snapkafka.errors import SnapkafkaError
 
 from ..metrics import rendered
 from ..patches import watch_made
-
-if TYPE_CHECKING:
-    from ..process import Process
+from ..process import Process
 
 #: Somebody who scrapes waits no longer for the broker to tell the ledger's end.
 LAG_WAIT_S: Final = 0.5

@@ -19,10 +19,8 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.actions import SendMarkers
-from snapkafka.protocol.events import MarkerSettled
-from snapkafka.protocol.hot_path import SendOutcome
-from snapkafka.protocol.records import TopicPartition as OurPartition
+from snapkafka.protocol import MarkerSettled, SendMarkers, SendOutcome
+from snapkafka.protocol import TopicPartition as OurPartition
 from snapkafka.until import blocking_until
 from snapkafka.wire import headers as wire
 

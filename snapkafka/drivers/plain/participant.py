@@ -13,15 +13,17 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from weakref import WeakSet
 
+from snapkafka.config import Config
 from snapkafka.errors import BadInputError, SnapkafkaError, TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.actions import SendMarkers, StartTimer
 from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
 from ..gate import Decision, Gate
 from ..process import Process
@@ -29,11 +31,6 @@ from ..sends import Sends, Transaction
 from .plan import Plan
 from .running_events import LOOP, Events, Run
 from .table import Recovered, recover
-
-if TYPE_CHECKING:
-    from snapkafka.config import Config
-    from snapkafka.kafka.login.connection import Connection
-    from snapkafka.protocol.records import LedgerRecord
 
 #: A revocation waits for this, and looks as often.
 UNFINISHED: Final = "the loop to finish its messages"

@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from snapkafka.config import Config
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.records import Hello, InputTopic
-from snapkafka.protocol.records import Table as TableFact
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.protocol import Hello, InputTopic
+from snapkafka.protocol import Table as TableFact
 from snapkafka.version import __version__
 
 from ..changelog import open_changelog
 from .table import Table
-
-if TYPE_CHECKING:
-    from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,19 +14,14 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.events import InputsRevoked
-from snapkafka.protocol.hot_path import SendOutcome
-from snapkafka.protocol.records import LogEnd, TopicPartition
+from snapkafka.protocol import Cause, InputsRevoked, LogEnd, SendOutcome, TopicPartition
 
 from ..patches import contained
+from ..process import Process
 from ..sends import Transaction, Unacknowledged
-
-if TYPE_CHECKING:
-    from ..process import Process
 
 #: The one agent of a loop: all of it.
 LOOP: Final = "loop"

@@ -12,21 +12,17 @@ import json
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.read import records_to_end
-from snapkafka.protocol.events import RecordMet
-from snapkafka.protocol.records import ChangelogEnd, TopicPartition
+from snapkafka.protocol import ChangelogEnd, Effect, RecordMet, TopicPartition
 from snapkafka.wire import headers as wire
 
-if TYPE_CHECKING:
-    from snapkafka.protocol.colours import Effect
-
-    from ..process import Process
-    from ..sends import Sends
-    from .running_events import Events, Run
+from ..process import Process
+from ..sends import Sends
+from .running_events import Events, Run
 
 
 def encoded(value: object) -> bytes:

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
@@ -26,8 +26,9 @@ from snapkafka.errors import (
     TimedOutError,
     TriggerRefusedError,
 )
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection, translated
-from snapkafka.kafka.records.read import Record
+from snapkafka.kafka.records.read import KafkaConsumer, Record
 from snapkafka.ports import Ledger
 from snapkafka.protocol.actions import AskState, SendMarkers, TurnedRed
 from snapkafka.protocol.colours import Cause
@@ -54,10 +55,6 @@ from .inputs import (
     resolve,
 )
 from .receiving import HandedOutRecords
-
-if TYPE_CHECKING:
-    from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-    from snapkafka.kafka.records.read import KafkaConsumer
 
 #: A partition, and the first offset of it that is not processed.
 Place = tuple[TopicPartition, int]

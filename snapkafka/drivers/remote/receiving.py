@@ -14,19 +14,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
-from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.kafka.records.read import KafkaConsumer, Record
+from snapkafka.protocol import Cause, TopicPartition
 
 from ..gate import Gate
+from ..process import Process
 from .inputs import READER, Bounds
-
-if TYPE_CHECKING:
-    from snapkafka.kafka.records.read import KafkaConsumer, Record
-
-    from ..process import Process
 
 #: One look at Kafka; what was let go is read at the next one.
 READ_MS: Final = 250

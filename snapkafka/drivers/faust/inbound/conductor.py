@@ -13,8 +13,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from snapkafka.protocol.events import ChannelEnded, MarkerMet, RecordMet
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import ChannelEnded, MarkerMet, RecordMet, TopicPartition
 from snapkafka.wire import headers as wire
 
 from .holding import HeldInputs

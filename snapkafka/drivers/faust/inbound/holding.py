@@ -8,15 +8,13 @@ its way there, stays in its order. What is kept is not acknowledged: after a cra
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import asyncio
-
-    from ...process import Process
+from ...process import Process
 
 Callback = Callable[[Any], Awaitable[Any]]
 

@@ -28,7 +28,7 @@ from faust.exceptions import ConsumerNotStarted, NotReady
 
 from snapkafka.errors import InstallError
 from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked
-from snapkafka.protocol.records import ChangelogEnd, TopicPartition
+from snapkafka.protocol.records import ChangelogEnd, TopicPartition, WhyUnread
 
 from ...ledger import RETRY_S
 from ...patches import after
@@ -40,8 +40,6 @@ from ..support import require_usable
 from .running_events import RUNS
 
 if TYPE_CHECKING:
-    from snapkafka.protocol.records import WhyUnread
-
     from ..driver import FaustDriver
 
 #: What may pass; anything else is a fault of ours, or a client that we do not know.

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from snapkafka.protocol.records import Report
+from snapkafka.protocol import ChannelEnded, Report
 
 from ..describe import RECORDER, runs_no_agents
 
 if TYPE_CHECKING:
-    from snapkafka.protocol.events import ChannelEnded
-
     from ..driver import FaustDriver
 
 

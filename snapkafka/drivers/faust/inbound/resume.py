@@ -9,11 +9,9 @@ is active at all, because to aiokafka that means all partitions (robinhood/faust
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from ...process import Process
-
+from ...process import Process
 
 RESUMES: Final = "to resume the inputs last"
 

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import Cause, TopicPartition
 
 from ...patches import after
 

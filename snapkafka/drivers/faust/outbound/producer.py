@@ -24,16 +24,14 @@ from faust.topics import Topic
 from faust.types import tuples
 from mode.utils.futures import StampedeWrapper
 
-from snapkafka.protocol.hot_path import SendOutcome
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import SendOutcome, TopicPartition
 
 from ...aio_client import AioClient, is_from
 from ...patches import contained, watch_made
-from ...sends import RECORDING, Transaction, Unacknowledged, not_committed
+from ...sends import RECORDING, Transaction, Unacknowledged, Waiting, not_committed
 from ..describe import in_transactions
 
 if TYPE_CHECKING:
-    from ...sends import Waiting
     from ..driver import FaustDriver
 
 #: Faust logs each record here.

@@ -31,11 +31,11 @@ from threading import get_ident
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from snapkafka.protocol.colours import Cause
+
 from ...patches import after, contained
 
 if TYPE_CHECKING:
-    from snapkafka.protocol.colours import Cause
-
     from ..driver import FaustDriver
 
 T = TypeVar("T")
