@@ -13,9 +13,9 @@ import pytest
 
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import Manifest, state_table
-from snapkafka.manifest_entries import FileEntry, ParentEntry
 from snapkafka.store import state_parts, state_sql
 from tests.unit.base.test_manifest import example
+from tests.worlds.on_disk import write_snapshot
 from tests.worlds.stores import LocalStore
 
 DOCS = Path(__file__).parents[3] / "docs" / "guide" / "assembly.md"
@@ -24,41 +24,17 @@ NAMES = ("monday", "tuesday", "wednesday")
 Row = tuple[int, bytes | None, str | None, int]
 
 
-def publish(store: LocalStore, name: str, epoch: int, rows: Sequence[Row], *parents: Manifest) -> Manifest:
+def publish(
+    store: LocalStore, name: str, epoch: int, rows: Sequence[Row], parent: Manifest | None = None
+) -> Manifest:
     """A snapshot whose one table has these rows of state."""
-    kind = "state_delta" if parents else "state"
-    folder = store.root / name / "run"
-    (folder / kind).mkdir(parents=True)
-    file = folder / kind / "part-00000.parquet"
-    deleted = ", value IS NULL AS deleted" if parents else ""
-    with duckdb.connect() as db:
-        db.execute(
-            "CREATE TABLE t (app text, table_name text, changelog_topic text, partition int, key_raw blob, "
-            "value text, changelog_offset bigint)"
-        )
-        for row in rows:
-            db.execute("INSERT INTO t VALUES ('shop', 'stock', 'c', ?, ?, ?, ?)", row)
-        db.sql(f"SELECT *{deleted} FROM t").write_parquet(str(file))
-    entry = FileEntry(
-        path=f"{name}/run/{kind}/{file.name}", bytes=file.stat().st_size, rows=len(rows), sha256=""
-    )
-    table = dataclasses.replace(
-        example().tables[0], name=kind, path=f"{name}/run/{kind}", digest=str(epoch), files=(entry,)
-    )
-    manifest = dataclasses.replace(
-        example(),
-        id=name,
-        epoch=epoch,
-        content=name,
-        tables=(table,),
-        parents=tuple(map(_entry, parents)),
-    )
-    return store.publish(manifest, name)
-
-
-def _entry(parent: Manifest) -> ParentEntry:
-    table = state_table(parent)
-    return ParentEntry(id=parent.id, epoch=parent.epoch, path=table.path, digest=table.digest)
+    names = ("partition", "key_raw", "value", "changelog_offset")
+    table = {"app": "shop", "table_name": "stock", "changelog_topic": "c"}
+    state = [table | dict(zip(names, row, strict=True)) for row in rows]
+    if parent is None:
+        return write_snapshot(store, name, epoch, state=state)
+    delta = [row | {"deleted": row["value"] is None} for row in state]
+    return write_snapshot(store, name, epoch, parent=parent, state_delta=delta)
 
 
 def random_chain(store: LocalStore, rng: random.Random) -> tuple[Manifest, set[Row]]:
@@ -75,7 +51,7 @@ def random_chain(store: LocalStore, rng: random.Random) -> tuple[Manifest, set[R
             changed[place] = (*place, rng.choice([None, "x", "y"]), offset)
         state |= changed
         rows = [row for row in changed.values() if chain or row[2] is not None]
-        chain.append(publish(store, name, number, rows, *chain))
+        chain.append(publish(store, name, number, rows, *chain[-1:]))
     return chain[-1], {row for row in state.values() if row[2] is not None}
 
 
@@ -99,10 +75,13 @@ def _in_docs(store: LocalStore) -> str:
 def test_of_a_key_what_the_latest_snapshot_has_counts(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By our own query, and by the one of the docs."""
+    """By our own query, and by the one of the docs. The parts come oldest first; another order is noticed."""
     store = LocalStore(tmp_path / "it's here")
     last, expected = random_chain(store, random.Random(seed))
-    assert rows_of(state_sql(store, state_parts(store, last))) == expected
+    full, one, other = parts = state_parts(store, last)
+    assert tuple(part.id for part in parts) == NAMES
+    assert rows_of(state_sql(store, parts)) == expected
+    assert rows_of(state_sql(store, (full, other, one))) != expected
     monkeypatch.chdir(store.root)
     assert rows_of(_in_docs(store)) == expected
 
@@ -112,15 +91,6 @@ def test_a_full_snapshot_is_all_of_its_state(tmp_path: Path) -> None:
     full = publish(store, "full", 1, [(0, b"a", "x", 1)])
     assert state_parts(store, full) == (full,)
     assert rows_of(state_sql(store, (full,))) == {(0, b"a", "x", 1)}
-
-
-def test_the_parts_come_oldest_first_and_another_order_is_noticed(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path)
-    last, expected = random_chain(store, random.Random(5))
-    full, one, other = state_parts(store, last)
-    assert tuple(part.id for part in (full, one, other)) == NAMES
-    assert rows_of(state_sql(store, (full, one, other))) == expected
-    assert rows_of(state_sql(store, (full, other, one))) != expected
 
 
 def test_a_manifest_without_state_is_said(tmp_path: Path) -> None:

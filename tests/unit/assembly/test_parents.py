@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly import find_base, require_offsets, schema
+from snapkafka.assembly import find_base, require_offsets
 from snapkafka.assembly.base import Base, base_or_whole, view_on
 from snapkafka.assembly.manifest import logs_of
 from snapkafka.checks import (
@@ -25,11 +24,12 @@ from snapkafka.checks import (
 )
 from snapkafka.checks.v3_state import StateFacts
 from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
-from snapkafka.manifest import Column, Manifest, TableEntry
-from snapkafka.manifest_entries import FileEntry, LogEntry
+from snapkafka.manifest import Manifest
+from snapkafka.manifest_entries import LogEntry
 from snapkafka.protocol import Captured, ChangelogCut, Retention, SenderEnd, TopicPartition
 from tests.unit.base.test_manifest import example
 from tests.worlds.list_checks import v3
+from tests.worlds.on_disk import flip, in_state, write_snapshot
 from tests.worlds.stores import LocalStore
 
 HERE = TopicPartition("c", 0)
@@ -58,32 +58,12 @@ def captured(name: str, epoch: int, *changelogs: ChangelogCut, parent: str = "")
     )
 
 
-def publish(store: LocalStore, of: Captured, base: Base | None = None, **other: Any) -> Manifest:
+def publish(store: LocalStore, of: Captured, parent: Manifest | None = None, **other: Any) -> Manifest:
     """An assembled snapshot; all below offset 3 of its changelog was white for it."""
-    kind = "state" if base is None else "state_delta"
-    folder = store.root / of.id
-    (folder / kind).mkdir(parents=True, exist_ok=True)
-    (folder / kind / "part-00000.parquet").write_text(f"rows of {of.id}")
-    text = f"rows of {of.id}"
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    file = FileEntry(path=f"{of.id}/{kind}/part-00000.parquet", bytes=len(text), rows=1, sha256=digest)
-    named = (part.split(" ", 1) for part in schema(kind).split(", "))
-    columns = tuple(Column(name=name, type=of_type) for name, of_type in named)
-    place: dict[str, Any] = {"name": kind, "path": f"{of.id}/{kind}", "files": (file,), "schema": columns}
-    table = dataclasses.replace(example().tables[0], digest=str(of.epoch), **place)
-    manifest = dataclasses.replace(
-        example(),
-        id=of.id,
-        epoch=of.epoch,
-        verdict="VERIFIED",
-        content=of.id,
-        tables=(table,),
-        captured=of,
-        parents=() if base is None else base.entries(),
-        logs=(settled(3),),
-        isolation=ISOLATION,
-    )
-    return store.publish(dataclasses.replace(manifest, **other), of.id)
+    table = "state" if parent is None else "state_delta"
+    made = write_snapshot(store, of.id, of.epoch, parent=parent, **{table: [in_state("k", of.id)]})
+    fields = {"captured": of, "logs": (settled(3),), "isolation": ISOLATION} | other
+    return store.publish(dataclasses.replace(made, **fields), of.id)
 
 
 def find(store: LocalStore, child: Captured) -> Base | None:
@@ -97,12 +77,12 @@ def test_a_full_snapshot_builds_on_nothing(tmp_path: Path) -> None:
 def test_a_chain_lists_all_that_it_builds_on(tmp_path: Path) -> None:
     """The delta begins where the parent says; a changelog that is new is read as a whole."""
     store = LocalStore(tmp_path)
-    publish(store, captured("monday", 1, cut(5)))
+    monday = publish(store, captured("monday", 1, cut(5)))
     tuesday = captured("tuesday", 2, cut(8), parent="monday")
     base = find(store, tuesday)
     assert base is not None
     assert base.starts == {HERE: 3}
-    publish(store, tuesday, base)
+    publish(store, tuesday, monday)
 
     new = cut(4, topic="new", table="n")
     base = find(store, captured("wednesday", 3, cut(9), new, parent="tuesday"))
@@ -129,11 +109,8 @@ def test_a_chain_lists_all_that_it_builds_on(tmp_path: Path) -> None:
         ({}, {"changelogs": (cut(8, topic_id="ef"),)}, "the topic was deleted and recreated"),
         ({}, {"changelogs": (cut(8, value_codec="raw"),)}, "has changed its codecs"),
         ({}, {"changelogs": (cut(4),)}, "ends at offset 4, and at 5 in the parent"),
-        (
-            {"logs": (settled(6),)},
-            {},
-            "ends at offset 5, and the delta begins only at 6",
-        ),
+        ({"logs": (settled(6),)}, {}, "ends at offset 5, and the delta begins only at 6"),
+        ({"ledger": dataclasses.replace(example().ledger, topic_id="1" * 32)}, {}, "another ledger"),
     ],
 )
 def test_a_parent_that_does_not_fit_is_refused(
@@ -169,63 +146,34 @@ def test_the_seam_is_the_last_white_record_that_the_parent_counts(tmp_path: Path
     assert (base.starts, base.seams) == ({}, {})
 
 
-def test_a_parent_of_another_ledger_is_refused(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path)
-    publish(store, captured("monday", 1, cut(5)))
-    other = dataclasses.replace(example().ledger, topic_id="1" * 32)
-    with pytest.raises(BadInputError):
-        find_base(store, captured("tuesday", 2, cut(8), parent="monday"), other, isolation=ISOLATION)
-
-
-def _delete(store: LocalStore) -> None:
-    store.manifest_path("tuesday").unlink()
-
-
-def _half(store: LocalStore) -> None:
-    store.manifest_path("tuesday").write_text(store.manifest_path("tuesday").read_text()[:100])
-
-
-def _cut_short(store: LocalStore) -> None:
-    next(store.root.glob("tuesday/*/*.parquet")).write_text("rows")
-
-
-def _delete_root(store: LocalStore) -> None:
-    store.manifest_path("monday").unlink()
-
-
-def _lose_root(store: LocalStore) -> None:
-    next(store.root.glob("monday/*/*.parquet")).unlink()
-
-
 def _other_rows(store: LocalStore) -> None:
     reported = json.loads(store.manifest_path("monday").read_text())
     reported["tables"][0]["digest"] = "77"
     store.manifest_path("monday").write_text(json.dumps(reported))
 
 
+def _file(store: LocalStore, snapshot: str) -> Path:
+    return next(store.root.glob(f"{snapshot}/state*/*.parquet"))
+
+
 @pytest.mark.parametrize(
     ("broken", "error", "said"),
     [
-        (_delete, UnknownSnapshotError, "wednesday builds on tuesday, which is not assembled in"),
-        (_half, BadInputError, "is not JSON"),
-        (_cut_short, StorageError, "snapshot tuesday: file .* has 4 bytes, and had 15"),
-        (
-            _delete_root,
-            StorageError,
-            "tuesday builds on monday, which cannot be used: snapshot monday is not assembled",
-        ),
-        (_lose_root, StorageError, "snapshot monday: file .* is missing"),
+        (lambda it: it.manifest_path("tuesday").unlink(), UnknownSnapshotError, "builds on tuesday"),
+        (lambda it: it.manifest_path("tuesday").write_text("{"), BadInputError, "is not JSON"),
+        (lambda it: _file(it, "tuesday").write_text("rows"), StorageError, "tuesday: file .* has 4 bytes"),
+        (lambda it: it.manifest_path("monday").unlink(), StorageError, "tuesday builds on monday, which"),
+        (lambda it: _file(it, "monday").unlink(), StorageError, "snapshot monday: file .* is missing"),
         (_other_rows, StorageError, "tuesday builds on monday, which has changed"),
     ],
 )
 def test_a_broken_or_deleted_parent_is_found(
-    tmp_path: Path, broken: Callable[[LocalStore], None], error: type[Exception], said: str
+    tmp_path: Path, broken: Callable[[LocalStore], object], error: type[Exception], said: str
 ) -> None:
     """Its own, and that of its parent."""
     store = LocalStore(tmp_path)
-    publish(store, captured("monday", 1, cut(5)))
-    tuesday = captured("tuesday", 2, cut(8), parent="monday")
-    publish(store, tuesday, find(store, tuesday))
+    monday = publish(store, captured("monday", 1, cut(5)))
+    publish(store, captured("tuesday", 2, cut(8), parent="monday"), monday)
     wednesday = captured("wednesday", 3, cut(9), parent="tuesday")
     assert find(store, wednesday) is not None
     broken(store)
@@ -246,18 +194,15 @@ def test_a_base_is_compared_byte_for_byte(tmp_path: Path, broken: str) -> None:
     tuesday = captured("tuesday", 2, cut(8), parent="monday")
     base, _ = base_or_whole(store, tuesday, example().ledger, isolation=ISOLATION)
     assert base is not None
-    place = tmp_path / monday.tables[0].files[0].path
+    table = monday.tables[0]
     if broken == "bytes":
-        place.write_text("ROWS of monday")
+        flip(tmp_path / table.files[0].path)
     else:
-        publish(store, captured("monday", 1, cut(5)), content="other", tables=_of_another_release(monday))
+        of_another_release = dataclasses.replace(table, schema=table.schema[:-1])
+        store.publish(dataclasses.replace(monday, tables=(of_another_release,)), monday.id)
     base, why = base_or_whole(store, tuesday, example().ledger, isolation=ISOLATION)
     assert base is None
     assert "snapshot monday" in why
-
-
-def _of_another_release(of: Manifest) -> tuple[TableEntry, ...]:
-    return tuple(dataclasses.replace(table, schema=table.schema[:-1]) for table in of.tables)
 
 
 # -- what is read of the log ---------------------------------------------------------------------------------
