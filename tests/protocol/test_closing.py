@@ -136,10 +136,7 @@ def test_what_comes_back_after_the_snapshot_is_decided_is_harmless(
 def fail(p: Process, *, refused: bool) -> int:
     """A send that is not acknowledged; its seq."""
     p.send(B, ack=False)
-    effect, tp, seq, _ = p.unacked.popleft()
-    outcome = SendOutcome.REFUSED if refused else SendOutcome.UNKNOWN
-    p.do(p.machine.settled(effect, tp, seq, outcome, reason="full"))
-    return seq
+    return p.settle(SendOutcome.REFUSED if refused else SendOutcome.UNKNOWN, reason="full").seq
 
 
 def sent_in(world: World, p: Process, q: Process) -> SentEnd:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,12 +28,10 @@ from snapkafka.protocol import (
     LogEnd,
     MarkerSettled,
     Position,
-    ReadLedgerTo,
     Report,
     SendMarkers,
     SendOutcome,
     SnapshotView,
-    StartTimer,
     StoppedApp,
     Table,
     TimerExpired,
@@ -57,6 +54,17 @@ class Stored:
     marker: bool = False
     previous: int = 0
     name: str = ""  # for the reader of a scenario
+
+
+@dataclass
+class Sending:
+    """A send: entered, or on its way."""
+
+    effect: Effect
+    tp: TopicPartition
+    name: str
+    seq: int = -1
+    offset: int = -1
 
 
 @dataclass
@@ -141,7 +149,7 @@ class Process:
         self.machine = WorkerProtocol(hear=hear, aligns=aligns)
         self.read = 0
         self.asked: list[Action] = []
-        self.unacked: deque[tuple[Effect, TopicPartition, int, int]] = deque()
+        self.unacked: list[Sending] = []
         self.turned: list[TurnedRed] = []
         self.hold = False  # what it appends to the ledger is under way, and stays so
         self.hold_markers = False  # they are sent, and not acknowledged
@@ -202,31 +210,38 @@ class Process:
         self.do(actions)
         return actions
 
-    def do(self, actions: object) -> None:
-        for action in list(actions):  # type: ignore[call-overload]
-            match action:
-                case AppendToLedger(record=record):
-                    self.asked.append(action)
-                    if not (self.hold and isinstance(record, Report)):
-                        self.world.append(record)
-                case SendMarkers(epoch=epoch, previous=previous, tps=tps):
-                    self.asked.append(action)
-                    for tp in tps:
-                        log = self.world.log(tp)
-                        seq = self.machine.colours.stamp(tp)
-                        log.append(Stored(self.id, epoch, seq, marker=True, previous=previous))
-                        if not self.hold_markers:
-                            self.feed(MarkerSettled(epoch=epoch, tp=tp, offset=len(log) - 1))
-                case TurnedRed(epoch=epoch):
-                    self.turned.append(action)
-                    if not self.hold_timing:
-                        self.feed(CutTimed(epoch=epoch, us=1))
-                case StartTimer() | ReadLedgerTo() | _:
-                    self.asked.append(action)
+    def do(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            self.act(action)
+
+    def act(self, action: Action) -> None:
+        match action:
+            case AppendToLedger(record=record):
+                self.asked.append(action)
+                if not (self.hold and isinstance(record, Report)):
+                    self.world.append(record)
+            case SendMarkers():
+                self.asked.append(action)
+                for tp in action.tps:
+                    offset = self.send_marker(action, tp)
+                    if not self.hold_markers:
+                        self.feed(MarkerSettled(epoch=action.epoch, tp=tp, offset=offset))
+            case TurnedRed(epoch=epoch):
+                self.turned.append(action)
+                if not self.hold_timing:
+                    self.feed(CutTimed(epoch=epoch, us=1))
+            case _:
+                self.asked.append(action)
+
+    def send_marker(self, action: SendMarkers, tp: TopicPartition) -> int:
+        """Append a marker; its offset."""
+        log, seq = self.world.log(tp), self.machine.colours.stamp(tp)
+        log.append(Stored(self.id, action.epoch, seq, marker=True, previous=action.previous))
+        return len(log) - 1
 
     def catch_up(self, upto: int | None = None) -> None:
         """Read the ledger, to its end or to `upto`."""
-        while self.read < (len(self.world.ledger) if upto is None else upto):
+        while self.read < min(len(self.world.ledger), len(self.world.ledger) if upto is None else upto):
             self.read += 1
             self.feed(LedgerRead(offset=self.read - 1, record=self.world.ledger[self.read - 1]))
 
@@ -240,20 +255,35 @@ class Process:
 
     def send(self, tp: TopicPartition, event: Cause | None = None, *, ack: bool = True) -> Stored:
         """A send enters, is stamped and appended; acknowledged now or by `ack`."""
-        effect = self.machine.send_entered(event)
-        seq = self.machine.send_stamped(effect, tp)
-        log = self.world.log(tp)
-        log.append(Stored(self.id, effect.epoch, seq))
-        self.unacked.append((effect, tp, seq, len(log) - 1))
-        self.do(self.machine.send_appended(effect))
+        stored = self.leave(self.enter(tp, event))
         if ack:
             self.ack()
+        return stored
+
+    def enter(self, tp: TopicPartition, event: Cause | None, name: str = "") -> Sending:
+        return Sending(self.machine.send_entered(event), tp, name)
+
+    def leave(self, sending: Sending) -> Stored:
+        """Stamp and append."""
+        log = self.world.log(sending.tp)
+        sending.seq, sending.offset = self.machine.send_stamped(sending.effect, sending.tp), len(log)
+        log.append(Stored(self.id, sending.effect.epoch, sending.seq, name=sending.name))
+        self.unacked.append(sending)
+        self.do(self.machine.send_appended(sending.effect))
         return log[-1]
 
     def ack(self) -> None:
         while self.unacked:
-            effect, tp, seq, offset = self.unacked.popleft()
-            self.do(self.machine.settled(effect, tp, seq, SendOutcome.ACKED, offset=offset))
+            self.settle(SendOutcome.ACKED)
+
+    def settle(self, outcome: SendOutcome, sending: Sending | None = None, *, reason: str = "") -> Sending:
+        """Settle a send that is on its way, or the oldest one."""
+        sending = sending or self.unacked[0]
+        self.unacked.remove(sending)
+        at = sending.offset if outcome is SendOutcome.ACKED else -1
+        settled = self.machine.settled
+        self.do(settled(sending.effect, sending.tp, sending.seq, outcome, offset=at, reason=reason))
+        return sending
 
 
 def settle(*processes: Process) -> None:

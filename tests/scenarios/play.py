@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +28,7 @@ from snapkafka.protocol import (
     Restore,
     RestoreStage,
     Retire,
+    SendOutcome,
     StopAsked,
     Table,
     TimerExpired,
@@ -37,10 +37,11 @@ from snapkafka.protocol import (
 )
 from snapkafka.protocol.alignment import known_graph
 from snapkafka.sim import load_story, play_story
+from tests.protocol.world import Sending
 
 from . import words
 from .language import SEPARATOR, Command, parts_of, place_of, tp_of
-from .stage import AGENT, HELD, Actor, Sending, Stage
+from .stage import AGENT, HELD, Actor, Stage
 
 
 class Play:
@@ -83,9 +84,9 @@ class Play:
                         who.catch_up()
             case ["read", name]:
                 upto = option("upto")
-                actor(name).catch_up(int(upto) if upto else None)
+                actor(name).catch_up(int(upto) + 1 if upto else None)
             case ["hold", name, *kinds] if {*kinds} <= {*HELD}:
-                actor(name).held |= {kind: deque() for kind in kinds}
+                actor(name).held |= {kind: [] for kind in kinds}
             case ["release", name, *kinds]:
                 actor(name).release(kinds or list(actor(name).held))
             case ["lose", name, reason]:  # the markers held back cannot be sent
@@ -117,34 +118,24 @@ class Play:
                 if how == "write":
                     changelog = next(t.changelog for t in who.hello.tables if t.name == table)
                     self._send(who, TopicPartition(changelog, cause.tp.partition), key, cause)
-            case ["value", name, place, table, key, *flags]:
-                # The running event looks up what changes in place, and holds it; unrecorded: until it is set.
-                unrecorded = flags == ["unrecorded"]
-                with self._says_who_is_torn(actor(name)) as colours:
-                    torn = colours.hold(_cause(place), table, key, unrecorded=unrecorded)
-                    actor(name).do(actor(name).machine.torn(torn))
-            case ["iterate", name, place, table]:  # the running event begins to go over a table
-                with self._says_who_is_torn(actor(name)) as colours:
-                    actor(name).do(actor(name).machine.torn(colours.iterate(_cause(place), table)))
             case ["send", name, to, *what]:
                 acked, source = "unacked" not in what, option("from")
                 named = next((word for word in what if word != "unacked"), "")
                 self._send(actor(name), tp_of(to), named, _cause(source) if source else None, ack=acked)
             case ["enter", name, to, what]:  # a send enters; it leaves later
                 source = option("from")
-                sending = actor(name).enter(tp_of(to), what, _cause(source) if source else None)
+                sending = actor(name).enter(tp_of(to), _cause(source) if source else None, what)
                 self._entered[what] = sending
                 stage.says(f"{what} is {words.epoch(sending.effect.epoch, stage)}")
             case ["leave", name, what]:  # it is appended, and acknowledged
                 sending = self._entered.pop(what)
                 actor(name).leave(sending)
                 self._say_sent(actor(name), sending)
-                actor(name).ack(sending)
+                actor(name).settle(SendOutcome.ACKED, sending)
             case ["ack", name]:  # all that is on its way is acknowledged
-                for sending in [sending for sending in actor(name).sending if sending.offset >= 0]:
-                    actor(name).ack(sending)
+                actor(name).ack()
             case ["fail", name, reason]:  # the oldest send that is on its way fails
-                actor(name).fail(next(s for s in actor(name).sending if s.offset >= 0), reason)
+                actor(name).settle(SendOutcome.REFUSED, reason=reason)
             case ["does", name, event]:  # a whole event, which writes its name to the first table
                 self._does(actor(name), event, option("on"), option("sends"))
             # -- inputs that move, processes that go --------------------------------------------------------------
@@ -152,15 +143,15 @@ class Play:
                 actor(name).feed(InputsRevoked())
             case ["give", name, *places]:  # a rebalance gives it these, and it reads the ledger up to its end
                 until = int(option("replay_until", "0"))
-                actor(name).give(dict(map(place_of, places)), replay_until=until)
+                actor(name).assign(dict(map(place_of, places)), replay_until=until)
                 actor(name).catch_up()
             case ["rebalance", place]:  # the taker gets it on top of what it has
                 (tp, start), giver, taker = place_of(place), actor(option("from")), actor(option("to"))
                 held = {who: who.positions() for who in (giver, taker)}
                 for who in held:
                     who.feed(InputsRevoked())
-                giver.give({other: at for other, at in held[giver].items() if other != tp})
-                taker.give({**held[taker], tp: start})
+                giver.assign({other: at for other, at in held[giver].items() if other != tp})
+                taker.assign({**held[taker], tp: start})
                 taker.catch_up()
             case ["commits", place]:  # what the group of its reader has committed, for when it does not run
                 stage.committed.update([place_of(place)])
@@ -235,7 +226,7 @@ class Play:
             # known before anything was sent there, so that markers go there too
             actor.machine.colours.sent_to(tp_of(output))
         if assigned:
-            actor.give(inputs)
+            actor.assign(inputs)
             actor.catch_up()
 
     def _trigger(self, name: str, command: Command, *, align: bool) -> None:
@@ -259,7 +250,7 @@ class Play:
             sends=known_graph(stage.fold, stage.fold.topics_of(stage.fold.standing(apps))).stated(),
         )
         if asker:
-            stage.actors[asker].catch_up(epoch - 1)
+            stage.actors[asker].catch_up(epoch)
 
     @contextmanager
     def _says_who_is_torn(self, actor: Actor) -> Iterator[Colours]:
@@ -295,12 +286,12 @@ class Play:
         ack: bool = True,
         quiet: bool = False,
     ) -> None:
-        sending = actor.enter(tp, name, cause)
+        sending = actor.enter(tp, cause, name)
         actor.leave(sending)
         if not quiet:
             self._say_sent(actor, sending)
         if ack:
-            actor.ack(sending)
+            actor.settle(SendOutcome.ACKED, sending)
 
     def _say_sent(self, actor: Actor, sending: Sending) -> None:
         colour, what = words.epoch(sending.effect.epoch, self.stage), sending.name or "a record"

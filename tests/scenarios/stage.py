@@ -1,32 +1,28 @@
 """The stage of the golden scenarios: logs and a ledger in memory, and processes that do nothing unless told to.
 
-An `Actor` is a machine and the loop of every driver. What the machine asks for is done at once, and told in words,
-unless the scenario holds it back (`hold`): then it is done when that is released.
+What the machine of an `Actor` asks for is done at once, and told in words, unless the scenario holds it back (`hold`):
+then it is done when that is released.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from snapkafka.checks import LogRecord
-from snapkafka.drivers import MachineDriver
 from snapkafka.protocol import (
     HEAR_ALL,
     Action,
     AppendHello,
     AppendToLedger,
     AssignedInput,
-    Cause,
     ChangelogEnd,
     ChannelEnded,
-    Effect,
     Hello,
     Hold,
     InputsAssigned,
     Joined,
-    LedgerRead,
     LedgerRecord,
     LetGo,
     MarkerMet,
@@ -34,15 +30,12 @@ from snapkafka.protocol import (
     ReadLedgerTo,
     RecordMet,
     SendMarkers,
-    SendOutcome,
-    StartTimer,
     Table,
     TopicPartition,
     Trigger,
     TurnedRed,
-    WorkerProtocol,
 )
-from tests.protocol.world import Stored, World
+from tests.protocol.world import Process, Stored, World
 
 from . import words
 
@@ -50,17 +43,6 @@ AGENT = "agent"
 
 #: What a scenario can hold back.
 HELD = ("ledger", "markers")
-
-
-@dataclass
-class Sending:
-    """A send on its way."""
-
-    effect: Effect
-    tp: TopicPartition
-    name: str
-    seq: int = -1
-    offset: int = -1
 
 
 @dataclass
@@ -120,71 +102,41 @@ class Stage(World):
         ]
 
 
-class Actor(MachineDriver):
+class Actor(Process):
     """One process on the stage."""
 
-    clock_ns = staticmethod(lambda: 0)
-
     def __init__(self, stage: Stage, name: str, hello: Hello, *, hear: frozenset[str] = HEAR_ALL) -> None:
-        super().__init__(WorkerProtocol(hear=hear, aligns=True))
+        super().__init__(stage, hello.app, hear=hear, join=False)
         self.stage, self.name, self.hello = stage, name, hello
-        self.read = 0
-        self.held: dict[str, deque[Action]] = {}
-        self.sending: list[Sending] = []  # entered, and neither acknowledged nor failed
+        self.held: dict[str, list[Action]] = {}
         stage.actors[name] = self
 
-    # -- the hooks of the loop, and the ledger ------------------------------------------------------------------
+    # -- what it is asked for -------------------------------------------------------------------------------------
 
-    def do(self, actions: Sequence[Action], *, us: int = 1) -> ReadLedgerTo | Hold | None:
-        """Do the actions in their order, and say so where nothing else shows it."""
-        for action in actions:
-            if isinstance(action, (TurnedRed, AppendHello, ReadLedgerTo, Hold, LetGo)):
-                self.stage.says(f"{self.name} {words.action(action, self.stage)}")
-            asked = super().do([action], us=us)
-            if asked is not None:
-                return asked
-        return None
-
-    def _holds(self, kind: str, action: Action) -> bool:
+    def act(self, action: Action) -> None:
+        """Say so where nothing else shows it; hold it back where the scenario does."""
+        if isinstance(action, (TurnedRed, AppendHello, ReadLedgerTo, Hold, LetGo)):
+            self.stage.says(f"{self.name} {words.action(action, self.stage)}")
+        kind = {AppendToLedger: "ledger", SendMarkers: "markers"}.get(type(action), "")
         if kind in self.held:
             self.stage.says(f"{self.name} holds back: {words.action(action, self.stage)}")
             self.held[kind].append(action)
-        return kind in self.held
-
-    def append(self, record: LedgerRecord) -> None:
-        if not self._holds("ledger", AppendToLedger(record=record)):
-            self.stage.append(record)
-
-    def send_markers(self, action: SendMarkers) -> None:
-        if self._holds("markers", action):
             return
-        machine, epoch, previous = self.machine, action.epoch, action.previous
-        for tp in action.tps:
-            log = self.stage.logs[tp]
-            log.append(Stored(self._id, epoch, machine.colours.stamp(tp), marker=True, previous=previous))
-            which = words.epochs(previous, epoch, self.stage)
-            self.stage.says(f"{tp}@{len(log) - 1}: marker of {self.name} for {which}")
-            self.feed(MarkerSettled(epoch=epoch, tp=tp, offset=len(log) - 1))
+        super().act(action)
+        if isinstance(action, AppendHello):
+            self.append_hello()
 
-    def start_timer(self, action: StartTimer) -> None:
-        """It runs out when the scenario says so."""
+    def send_marker(self, action: SendMarkers, tp: TopicPartition) -> int:
+        offset = super().send_marker(action, tp)
+        which = words.epochs(action.previous, action.epoch, self.stage)
+        self.stage.says(f"{tp}@{offset}: marker of {self.name} for {which}")
+        return offset
 
-    def hold_inputs(self) -> None:
-        """The scenario starts nothing."""
-
-    def let_go(self) -> None:
-        """Nothing waits."""
-
-    def append_hello(self, was: int = -1) -> None:
+    def append_hello(self) -> None:
         """Join; the id comes with what is read back."""
         self.hello = replace(self.hello, n=self.stage.number())
         self.feed(Joined(hello=self.hello))
         self.stage.append(self.hello)
-
-    @property
-    def _id(self) -> int:
-        assert self.machine.process is not None
-        return self.machine.process
 
     def lose_markers(self, reason: str) -> None:
         """The markers held back cannot be sent."""
@@ -195,18 +147,12 @@ class Actor(MachineDriver):
 
     def release(self, kinds: Sequence[str]) -> None:
         for kind in kinds:
-            self.do([*self.held.pop(kind, ())])
-
-    def catch_up(self, upto: int | None = None) -> None:
-        """Read the ledger to its end, or up to and including `upto`."""
-        while self.read < (len(self.stage.ledger) if upto is None else min(upto + 1, len(self.stage.ledger))):
-            self.read += 1
-            self.feed(LedgerRead(offset=self.read - 1, record=self.stage.ledger[self.read - 1]))
+            self.do(self.held.pop(kind, ()))
 
     def positions(self) -> dict[TopicPartition, int]:
         return {TopicPartition(p.topic, p.partition): p.offset for p in self.machine.positions.note()}
 
-    def give(self, positions: dict[TopicPartition, int], *, replay_until: int = 0) -> None:
+    def assign(self, positions: dict[TopicPartition, int], *, replay_until: int = 0) -> None:
         """A rebalance gives these inputs, with their tables recovered to the end."""
         self.stage.generation += 1
         given = tuple(
@@ -220,10 +166,10 @@ class Actor(MachineDriver):
 
     def meet(self, event: RecordMet | MarkerMet) -> None:
         """R2: may it be taken in? Read the ledger first where the machine says so."""
-        asked = self.feed(event)
-        if isinstance(asked, ReadLedgerTo):
-            self.catch_up(asked.offset)
-            self.feed(event)
+        for asked in self.feed(event):
+            if isinstance(asked, ReadLedgerTo):
+                self.catch_up(asked.offset + 1)
+                self.feed(event)
 
     def come_to(self, tp: TopicPartition, offset: int) -> Stored:
         """The record at this offset is about to be taken in, as every reader of a partition does it."""
@@ -235,28 +181,3 @@ class Actor(MachineDriver):
         elif epoch > self.machine.colours.epoch:
             self.meet(RecordMet(epoch=epoch, may_wait=True))
         return stored
-
-    # -- what goes out ----------------------------------------------------------------------------------------
-
-    def enter(self, tp: TopicPartition, name: str, cause: Cause | None) -> Sending:
-        sending = Sending(self.machine.send_entered(cause), tp, name)
-        self.sending.append(sending)
-        return sending
-
-    def leave(self, sending: Sending) -> None:
-        """Stamp and append."""
-        log = self.stage.logs[sending.tp]
-        sending.seq, sending.offset = self.machine.send_stamped(sending.effect, sending.tp), len(log)
-        log.append(Stored(self._id, sending.effect.epoch, sending.seq, name=sending.name))
-        self.do(self.machine.send_appended(sending.effect))
-
-    def ack(self, sending: Sending) -> None:
-        self._settled(sending, SendOutcome.ACKED, offset=sending.offset)
-
-    def fail(self, sending: Sending, reason: str) -> None:
-        self._settled(sending, SendOutcome.REFUSED, reason=reason)
-
-    def _settled(self, sending: Sending, how: SendOutcome, *, offset: int = -1, reason: str = "") -> None:
-        self.sending.remove(sending)
-        settled = self.machine.settled
-        self.do(settled(sending.effect, sending.tp, sending.seq, how, offset=offset, reason=reason))
