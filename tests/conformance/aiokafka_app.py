@@ -50,7 +50,7 @@ async def main(role: Role, *, tx: bool) -> None:
         return {TopicPartition(message.topic, message.partition): message.offset + 1}
 
     async with producer, consumer:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, part.stop)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, part.stop)
         async with part:
             while tx and not part.stopping:
                 offsets: dict[TopicPartition, int] = {}

@@ -112,5 +112,5 @@ class Loop:
 if __name__ == "__main__":
     damage()
     loop = Loop(cast(Role, sys.argv[1]), os.environ["CONFORMANCE_HOW"])
-    signal.signal(signal.SIGTERM, lambda *_: loop.part.stop())
+    signal.signal(signal.SIGINT, lambda *_: loop.part.stop())
     loop.run()

@@ -64,7 +64,7 @@ class Names:
 
     @classmethod
     def from_environment(cls) -> Names:
-        return cls(os.environ["CONFORMANCE_RUN"], one_way="CONFORMANCE_ONE_WAY" in os.environ)
+        return cls(os.environ["CONFORMANCE_RUN"], one_way=bool(os.environ["CONFORMANCE_ONE_WAY"]))
 
 
 def process(

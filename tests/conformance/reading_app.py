@@ -38,7 +38,7 @@ def see(offset: int, value: bytes) -> int | None:
 def confluent() -> None:
     consumer = Consumer({name.replace("_", "."): value for name, value in SETTINGS.items()})
     part = participant(consumer=consumer, inputs=[TOPIC])
-    signal.signal(signal.SIGTERM, lambda *_: part.stop())
+    signal.signal(signal.SIGINT, lambda *_: part.stop())
     with part:
         for message in part.poll():
             with part.event(message):
@@ -52,7 +52,7 @@ def confluent() -> None:
 async def aiokafka() -> None:
     async with AIOKafkaConsumer(**SETTINGS) as consumer:
         part = participant(consumer=consumer, inputs=[TOPIC])
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, part.stop)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, part.stop)
         async with part:
             async for message in part.poll():
                 place = Partition(message.topic, message.partition)

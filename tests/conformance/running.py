@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,12 +11,12 @@ from pathlib import Path
 
 from snapkafka.clients import participant
 from snapkafka.drivers import Producer
-from snapkafka.testing import Broker, RunningSystem, Taken, create_topics, settled
+from snapkafka.errors import SnapshotFailedError
+from snapkafka.testing import Broker, RunningSystem, Taken, Worker, create_topics, settled, wait_until
 from snapkafka.until import blocking_until
 from tests.conformance.money import PARTITIONS, Names, Role
 from tests.observing import Observer, observing
 
-ROOT = Path(__file__).parents[2]
 KEYS = [f"k{number}" for number in range(12)]
 READY_S = 90.0
 
@@ -31,69 +28,57 @@ class Running:
     names: Names
     observer: Observer
     system: RunningSystem
-    environ: dict[str, str]
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    logs: list[Path] = field(default_factory=list)
     ticked: int = 0
-    started: int = 0
     stopped: threading.Event = field(default_factory=threading.Event)
     ticking: threading.Thread | None = None
 
-    def start(self, kind: str, role: Role, **more: str) -> subprocess.Popen[bytes]:
+    def start(self, kind: str, role: Role, **more: str) -> Worker:
         """Start a service of that library: "confluent", or, as it has several ways, "confluent threads"."""
         library, _, how = kind.partition(" ")
-        number, self.started = self.started, self.started + 1
-        log = self.system.folder / f"{number}-{kind}-{role}.txt"
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                [sys.executable, "-m", f"tests.conformance.{library}_app", role],
-                env=os.environ
-                | self.environ
-                | more
-                | {
-                    "CONFORMANCE_DATA": str(self.system.folder / str(number)),
-                    "CONFORMANCE_ROLE": role,
-                    "CONFORMANCE_HOW": how,
-                },
-                stdout=out,
-                stderr=out,
-                cwd=ROOT,
-            )
-        self.processes.append(process)
-        self.logs.append(log)
-        return process
-
-    def living(self) -> int:
-        return sum(process.poll() is None for process in self.processes)
+        log = self.system.folder / f"{len([*self.system.folder.glob('*.txt')])}-{kind}-{role}.txt"
+        environ = {
+            "CONFORMANCE_RUN": self.names.run,
+            "CONFORMANCE_ONE_WAY": "1" if self.names.one_way else "",
+            "CONFORMANCE_DATA": str(log.with_suffix("")),
+            "CONFORMANCE_ROLE": role,
+            "CONFORMANCE_HOW": how,
+            "SNAPKAFKA_NAMESPACE": self.system.namespace,
+            "SNAPKAFKA_BOOTSTRAP": self.system.bootstrap,
+        }
+        worker = Worker(role, log, [f"tests.conformance.{library}_app", role], environ | more)
+        self.system.workers.append(worker)
+        return worker
 
     def await_ready(self, extra: int = 1) -> None:
         """Wait until all have joined, and every input has one owner. `extra`: the source of ticks."""
+        wait_until(
+            "the services to have their inputs",
+            lambda: settled(self.observer.state, len(self.system.workers) + extra),
+            timeout_s=READY_S,
+            system=self.system,
+        )
 
-        def ready() -> bool:
-            self.check_alive()
-            return settled(self.observer.state, self.living() + extra)
+    def captured(self, *, align: bool = False) -> Taken:
+        """The first snapshot that is captured: one that waits for a killed process, or for a transaction that is
+        aborted, fails by name, and the next does not."""
 
-        blocking_until(ready, READY_S, "the services to have their inputs")
+        def take() -> Taken | None:
+            with contextlib.suppress(SnapshotFailedError):
+                return self.system.snapshot(ttl_ms=40_000 if align else 8_000, align=align)
+            return None
 
-    def check_alive(self) -> None:
-        for process, log in zip(self.processes, self.logs, strict=True):
-            assert process.poll() in (None, -9), log.read_text()[-3000:]
-
-    def snapshot(self, ttl_ms: int = 20_000, *, align: bool = False) -> Taken:
-        self.check_alive()
-        return self.system.snapshot(ttl_ms=ttl_ms, align=align)
+        taken: Taken = blocking_until(take, 120, "a snapshot to be captured")
+        return taken
 
     def await_ticks(self, count: int) -> None:
         """Wait until so many more have come in."""
         least = self.ticked + count
         blocking_until(lambda: self.ticked > least, 60, f"{count} more ticks")
 
-    def leave(self, process: subprocess.Popen[bytes]) -> None:
+    def leave(self, worker: Worker) -> None:
         """Stop a process in order."""
-        process.terminate()
-        assert process.wait(60) in (0, -signal.SIGTERM)  # the latter before it has begun
-        number = self.processes.index(process)
-        del self.processes[number], self.logs[number]
+        self.system.interrupt(worker)
+        assert worker.status in (0, -signal.SIGINT)  # the latter before it has begun
 
     def stop_ticks(self) -> None:
         """End the ticks; the source leaves."""
@@ -101,38 +86,35 @@ class Running:
         if self.ticking is not None:
             self.ticking.join()
 
-    def stop(self) -> None:
-        for process in self.processes:
-            process.terminate()
-        for process, log in zip(self.processes, self.logs, strict=True):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(20)
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-            print(f"--- {log.name}\n{log.read_text()[-2000:]}")
-
 
 @contextlib.contextmanager
-def running(kafka: Broker, namespace: str, folder: Path, *, one_way: bool = False) -> Iterator[Running]:
-    """The topics, and ticks from a source that takes part: a loop with a producer only."""
+def running(
+    kafka: Broker, namespace: str, folder: Path, *services: str, one_way: bool = False, **keeper: str
+) -> Iterator[Running]:
+    """The topics, and ticks from a source that takes part: a loop with a producer only.
+
+    Args:
+        services: the kinds of spender and keeper, which are started; none: the caller does that.
+        keeper: more of its environment.
+    """
     names = Names(namespace, one_way)
     create_topics(kafka.bootstrap, names.ticks, names.coins, names.change, partitions=PARTITIONS)
-    environ = {
-        "CONFORMANCE_RUN": namespace,
-        "SNAPKAFKA_NAMESPACE": namespace,
-        "SNAPKAFKA_BOOTSTRAP": kafka.bootstrap,
-        "PYTHONPATH": str(ROOT),
-    } | ({"CONFORMANCE_ONE_WAY": "1"} if one_way else {})
     with observing(kafka.bootstrap, namespace) as observer:
-        found = Running(names, observer, RunningSystem(kafka.bootstrap, namespace, folder), environ)
+        found = Running(names, observer, RunningSystem(kafka.bootstrap, namespace, folder))
         found.ticking = threading.Thread(target=_tick, args=(found, kafka.bootstrap))
         found.ticking.start()
         try:
+            if services:
+                found.start(services[0], "spender")
+                found.start(services[1], "keeper", **keeper)
+                found.await_ready()
             yield found
         finally:
             found.stop_ticks()
-            found.stop()
+            print(
+                *(f"--- {worker.name}\n{worker.last_lines(20)}" for worker in found.system.workers), sep="\n"
+            )
+            found.system.stop()
 
 
 def _tick(run: Running, bootstrap: str) -> None:

@@ -11,7 +11,6 @@ from snapkafka.testing import Broker, Taken
 from snapkafka.until import blocking_until
 from tests.conformance.running import Running, coins_of, money_of, running
 from tests.conformance.scenarios import ALIGNED
-from tests.conformance.test_members import captured
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -23,7 +22,7 @@ def in_flight(taken: Taken) -> int:
 def aligned_one(run: Running) -> Taken:
     """One in which a loop goes back to what is committed fails, and the next attempt follows."""
     run.await_ticks(50)
-    taken = captured(run, align=True)
+    taken = run.captured(align=True)
     found = read_manifest(taken.assembled.manifest)[1].captured.alignment
     assert found is not None and found.aligned
     return taken
@@ -34,15 +33,10 @@ def test_r16_an_aligned_snapshot_of_plain_loops_has_no_message_in_flight(
     kafka: Broker, namespace: str, tmp_path: Path, spender: str, keeper: str
 ) -> None:
     """A keeper without threads is slower than the ticks come, so a snapshot that is not aligned has some."""
-    with running(kafka, namespace, tmp_path, one_way=True) as run:
-        run.start(spender, "spender")
-        run.start(keeper, "keeper")
-        run.await_ready()
+    with running(kafka, namespace, tmp_path, spender, keeper, one_way=True) as run:
         aligned = [aligned_one(run) for _ in range(3)]
         if keeper != "confluent threads":  # these keep up
-            blocking_until(
-                lambda: in_flight(captured(run)), 120, "an ordinary snapshot with messages in flight"
-            )
+            blocking_until(lambda: in_flight(run.captured()), 120, "a snapshot with messages in flight")
         run.stop_ticks()
         sent = sum(map(coins_of, range(run.ticked)))
         for taken in aligned:
@@ -52,7 +46,7 @@ def test_r16_an_aligned_snapshot_of_plain_loops_has_no_message_in_flight(
             assert money and sum(coins for *_, coins in money) == 0, money
 
         def kept() -> int:
-            return sum(coins for _, name, _, coins in money_of(run, captured(run)) if name == "purses")
+            return sum(coins for _, name, _, coins in money_of(run, run.captured()) if name == "purses")
 
         blocking_until(lambda: kept() >= sent, 60, "the keeper to have all coins")
         assert kept() == sent

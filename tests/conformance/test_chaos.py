@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from snapkafka.errors import SnapshotFailedError
-from snapkafka.testing import Broker, Taken
+from snapkafka.testing import Broker, Taken, Worker
 from tests.conformance.running import Running, money_of, running
 
 CHAOS_S = float(os.environ.get("CONFORMANCE_CHAOS_S", "600"))
@@ -31,7 +30,7 @@ def test_what_is_captured_between_kills_is_consistent(kafka: Broker, namespace: 
     faults: Counter[str] = Counter()
     with running(kafka, namespace, tmp_path) as run:
 
-        def start(who: str) -> subprocess.Popen[bytes]:
+        def start(who: str) -> Worker:
             if who == "keeper":
                 return run.start("faust", "keeper", CONFORMANCE_EXACTLY_ONCE="1")
             return run.start("confluent tx", "spender", CONFORMANCE_SLOT=who)
@@ -45,8 +44,7 @@ def test_what_is_captured_between_kills_is_consistent(kafka: Broker, namespace: 
             draw = chance.random()
             if draw < 0.4:
                 who = chance.choice(sorted(members))
-                members[who].kill()
-                members[who].wait()
+                run.system.kill(members[who])
                 faults[f"{'faust' if who == 'keeper' else 'plain'} killed"] += 1
                 members[who] = start(who)
             elif draw < 0.6:
@@ -76,7 +74,7 @@ def test_what_is_captured_between_kills_is_consistent(kafka: Broker, namespace: 
 def take(run: Running, captured: list[Taken]) -> list[str]:
     """Take a snapshot; return why it failed, if it did."""
     try:
-        captured.append(run.snapshot(ttl_ms=10_000))
+        captured.append(run.system.snapshot(ttl_ms=10_000))
     except SnapshotFailedError as error:
         return [error.message]
     return []

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from snapkafka.testing import Broker, RunningSystem, create_topics
+from snapkafka.testing import Broker, RunningSystem, Worker, create_topics
 from snapkafka.until import blocking_until
 
 pytestmark = pytest.mark.timeout(200)
 
-ROOT = Path(__file__).parents[2]
-GUIDE = ROOT / "docs" / "guide" / "clients.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "clients.md"
 ORDERS = 20
 
 
@@ -36,20 +33,15 @@ def test_the_loop_of_the_guide_runs(kafka: Broker, namespace: str, tmp_path: Pat
     for number in range(ORDERS):
         producer.produce(f"{namespace}-orders", str(number), f"customer-{number % 3}")
     producer.flush(30)
-    reader = Consumer(
-        {
-            "bootstrap.servers": kafka.bootstrap,
-            "group.id": f"{namespace}-reader",
-            "auto.offset.reset": "earliest",
-        }
-    )
+    group = {"group.id": f"{namespace}-reader", "auto.offset.reset": "earliest"}
+    reader = Consumer({"bootstrap.servers": kafka.bootstrap} | group)
     reader.subscribe([f"{namespace}-invoices"])
-    with (tmp_path / "loop.txt").open("w") as out:
-        loop = subprocess.Popen([sys.executable, "loop.py"], cwd=tmp_path, stdout=out, stderr=out)
+    system = RunningSystem(kafka.bootstrap, f"{namespace}-shop", tmp_path)
+    system.workers.append(Worker("shop", tmp_path / "loop.txt", ["loop"], {}))
     found: list[int] = []
 
     def billed() -> bool:
-        assert loop.poll() is None, (tmp_path / "loop.txt").read_text()[-3000:]
+        system.check_alive()
         message = reader.poll(0.2)
         if message is not None and message.error() is None:
             found.append(int(message.value()))
@@ -58,10 +50,8 @@ def test_the_loop_of_the_guide_runs(kafka: Broker, namespace: str, tmp_path: Pat
     try:
         blocking_until(billed, 90, "all orders to be billed", every_s=0)
         assert sorted(found) == list(range(ORDERS))
-        taken = RunningSystem(kafka.bootstrap, f"{namespace}-shop", tmp_path).snapshot()
-        rows = taken.query("SELECT key, CAST(value AS BIGINT) AS owed FROM state")
+        rows = system.snapshot().query("SELECT key, CAST(value AS BIGINT) AS owed FROM state")
         assert sum(row["owed"] for row in rows) == sum(range(ORDERS)), rows
     finally:
-        loop.kill()
-        loop.wait()
+        system.stop()
         reader.close()

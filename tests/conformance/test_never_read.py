@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,29 +10,12 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
-from snapkafka.testing import Broker, RunningSystem, create_topics
+from snapkafka.testing import Broker, RunningSystem, Worker, create_topics
 from snapkafka.testing.taken import await_work
 from snapkafka.until import blocking_until
-from tests.conformance.running import ROOT
 from tests.observing import observing
 
 pytestmark = pytest.mark.timeout(200)
-
-
-@contextmanager
-def running(folder: Path, namespace: str, *arguments: str) -> Iterator[None]:
-    """A process of `reading_app`, which ends in order."""
-    log = folder / "log.txt"
-    command = [sys.executable, "-m", "tests.conformance.reading_app", *arguments]
-    env = os.environ | {"SNAPKAFKA_NAMESPACE": namespace, "PYTHONPATH": str(ROOT)}
-    with log.open("ab") as out, subprocess.Popen(command, env=env, stdout=out, stderr=out, cwd=folder) as it:
-        try:
-            yield
-            it.terminate()
-            assert it.wait(60) in (0, -signal.SIGTERM)
-        finally:
-            it.kill()
-            print(log.read_text()[-3000:])
 
 
 def never_read(system: RunningSystem, app: str) -> set[tuple[int, int, str]]:
@@ -66,7 +44,6 @@ def test_records_that_were_never_read_are_named(
     seen.touch()
     create_topics(kafka.bootstrap, topic, partitions=1)
     system = RunningSystem(kafka.bootstrap, namespace, tmp_path)
-    arguments = (library, kafka.bootstrap, topic, str(seen))
     client = {"bootstrap.servers": kafka.bootstrap}
     producer, admin = Producer(client), AdminClient(client)
 
@@ -75,6 +52,12 @@ def test_records_that_were_never_read_are_named(
             producer.produce(topic, value)
         assert producer.flush(30) == 0
 
+    def read() -> Worker:
+        arguments = ["tests.conformance.reading_app", library, kafka.bootstrap, topic, str(seen)]
+        worker = Worker(topic, tmp_path / "log.txt", arguments, {"SNAPKAFKA_NAMESPACE": namespace})
+        system.workers.append(worker)
+        return worker
+
     def await_seen(offsets: list[int]) -> None:
         blocking_until(lambda: [*map(int, seen.read_text().split())] == offsets, 60, "all to be read")
 
@@ -82,13 +65,19 @@ def test_records_that_were_never_read_are_named(
     send(*(f"{n}" if n != 10 else "seek 30" for n in range(40)))
     wanted = [n for n in range(40) if not any(a <= n < b for a, b, _ in skips)]
     with observing(kafka.bootstrap, namespace) as observer:
-        with running(tmp_path, namespace, *arguments):
+        try:
+            reader = read()
             await_seen(wanted)
             assert never_read(system, topic) == skips
-        send(*(f"{n}" for n in range(40, 100)))
-        (deleted,) = admin.delete_records([TopicPartition(topic, 0, 80)]).values()
-        deleted.result(30)
-        blocking_until(lambda: not list(observer.state.living()), 60, "it to leave")
-        with running(tmp_path, namespace, *arguments):
+            system.interrupt(reader)
+            assert reader.status in (0, -signal.SIGINT)
+            send(*(f"{n}" for n in range(40, 100)))
+            (deleted,) = admin.delete_records([TopicPartition(topic, 0, 80)]).values()
+            deleted.result(30)
+            blocking_until(lambda: not list(observer.state.living()), 60, "it to leave")
+            reader = read()
             await_seen([*wanted, *range(80, 100)])
             assert never_read(system, topic) == {(40, 80, "lost")}
+        finally:
+            print(reader.last_lines(60))
+            system.stop()
