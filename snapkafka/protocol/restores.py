@@ -41,20 +41,12 @@ RESTORED_METADATA: Final = "snapkafka:"
 
 
 class Base(NamedTuple):
-    """The base of a restore in a partition: `end`, for processes from `author` on.
-
-    `elsewhere`: offsets noted before are of another cluster, or of a topic that was recreated: they mean nothing here.
-    """
+    """The base of a restore in a partition: `end`, for processes from `author` on."""
 
     plan: str
     author: int
     end: int
     apps: tuple[str, ...]
-    elsewhere: bool = False
-
-    def recreated(self) -> Base:
-        """Return the base for a recreated topic: all of its records are of the time after the restore."""
-        return self._replace(end=0, elsewhere=True)
 
 
 class Rule(NamedTuple):
@@ -141,11 +133,11 @@ class RestoreView:
                 yield TopicPartition(end.topic, end.partition), end.end
 
     def bases(self, below: int | None = None) -> dict[TopicPartition, Base]:
-        """Return the base of each partition that it names, as of this ledger offset (None: the end)."""
-        elsewhere = bool(self.begun.origin)
-        bases = {tp: Base(self.plan, self.author, end, self.apps, elsewhere) for tp, end in self.ends()}
+        """Return the base of each partition that it names, as of this ledger offset (None: the end). All records of a
+        recreated topic are of the time after the restore."""
         over = {topic for topic, at in self.recreated.items() if below is None or at < below}
-        return {tp: base.recreated() if tp.topic in over else base for tp, base in bases.items()}
+        ends = {tp: 0 if tp.topic in over else end for tp, end in self.ends()}
+        return {tp: Base(self.plan, self.author, end, self.apps) for tp, end in ends.items()}
 
     def shows_recreated(self, named: tuple[str, str]) -> bool:
         """Return whether this id of a topic is the first that differs from the restored one."""
@@ -266,7 +258,7 @@ class Restores:
         view.recreated[topic] = offset
         for tp, base in self.bases.items():
             if (tp.topic, base.plan) == (topic, view.plan):
-                self.bases[tp] = base.recreated()
+                self.bases[tp] = base._replace(end=0)
         self._rules = {
             (app, tp): (plan, agents)
             for (app, tp), (plan, agents) in self._rules.items()

@@ -276,9 +276,7 @@ def test_rules_of_a_restore_are_over_when_their_topic_was_recreated(world: World
     fold = world.fold
     assert fold.restores.rules("b", B) == {}
     assert fold.restored_starts("b") == {}
-    assert fold.restores.bases[B] == Base("r", author, 0, ("b",), elsewhere=True), (
-        "all of it is of the time since"
-    )
+    assert fold.restores.bases[B] == Base("r", author, 0, ("b",)), "all of it is of the time since"
     assert fold.is_void(before, B, 0), "that one still does not know of the restore"
     assert fold.restores.bases[CHANGELOG] == Base("r", author, 3, ("b",)), "that one is the same topic"
     late = world.trigger("late")

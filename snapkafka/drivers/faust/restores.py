@@ -19,7 +19,7 @@ import contextlib
 import gc
 import logging
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -190,31 +190,19 @@ class AppliedRestores:
 
     # -- stores ---------------------------------------------------------------------------------------------------
 
-    def renew_store(self, table: Any, tp: TopicPartition, ask: Callable[[Any], int | None]) -> None:
-        """Remove the store of a table partition if it is older than a restore (D1), or of another cluster.
-
-        `reset_state` is not used: it removes the tables of all partitions.
-
-        Args:
-            table: Faust's.
-            tp: of its changelog.
-            ask: for the offset up to which the store has read it.
-        """
+    def renew_store(self, table: Any, tp: TopicPartition) -> None:
+        """Remove the store of a table partition, of this changelog, that may be older than a restore (D1): it is not
+        marked as written since. `reset_state` is not used: it removes the tables of all partitions."""
         base, store = self.bases.get(TopicPartition(*tp)), store_of(table, tp.partition)
         if base is None or store is None or _read(mark := store / MARK) == base.plan:
             return
-        removed = False
         if store.exists():
-            offset = None if base.elsewhere else ask(tp)
-            if offset is None or offset < base.end:
-                _close(table, tp.partition)
-                shutil.rmtree(store)
-                removed = True
-        store.mkdir(parents=True, exist_ok=True)
-        mark.write_text(base.plan, "utf-8")
-        if removed:
-            text = "removed %s, which is of before plan %s: table %s is read again from its changelog"
+            _close(table, tp.partition)
+            shutil.rmtree(store)
+            text = "removed %s, which may be of before plan %s: table %s is read again from its changelog"
             self._driver.log(text, store, base.plan, table.name)
+        store.mkdir(parents=True)
+        mark.write_text(base.plan, "utf-8")
 
 
 def keep_metadata(restored: AppliedRestores, client: Any) -> None:

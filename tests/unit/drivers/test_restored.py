@@ -29,11 +29,9 @@ def note(driver: Any, stage: Any, *, plan: str = "r", **more: Any) -> None:
     driver.append(Restore(n=driver.number(), plan=plan, stage=stage, **more))
 
 
-def restore(
-    driver: Any, *positions: tuple[str, int, tuple[int, ...]], plan: str = "r", origin: str = ""
-) -> int:
+def restore(driver: Any, *positions: tuple[str, int, tuple[int, ...]], plan: str = "r") -> int:
     """App p is restored; the bases of its input and its changelog are `BASE`. Returns the author."""
-    note(driver, "begun", plan=plan, snapshot="s", apps=("p",), origin=origin)
+    note(driver, "begun", plan=plan, snapshot="s", apps=("p",))
     driver.append(Hello(n=driver.number(), app="snapkafka-restore", mode=RESTORE))
     author = len(driver.ledger) - 1
     note(driver, "begun", plan=plan, author=author)
@@ -77,35 +75,21 @@ class Worker(Driver):
 # -- D1, D4: tables ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("read_until", "origin", "removed"),
-    [(BASE - 1, "", True), (None, "", True), (BASE, "", False), (BASE, "a" * 32, True)],
-)
-def test_a_store_of_before_a_restore_is_removed_once_and_no_other(
-    tmp_path: Path, read_until: int | None, origin: str, removed: bool
-) -> None:
-    """One that has read past the base is kept, unless it is of another cluster: there the cluster is gone and the
-    worker's disk is not, so its offset is of a log that does not exist any more."""
-    stores, asked = [tmp_path / f"counts-{n}.db" for n in (0, 1)], list[Any]()
+def test_a_store_that_is_not_marked_since_a_restore_is_removed_once_and_no_other(tmp_path: Path) -> None:
+    stores = [tmp_path / f"counts-{n}.db" for n in (0, 1)]
     for store in stores:
         (store / "data").mkdir(parents=True)
     data = SimpleNamespace(partition_path=lambda n: stores[n], _dbs={0: None, 1: None})
-    table = SimpleNamespace(name="counts", data=data)
-
-    def ask(tp: Any) -> int | None:
-        asked.append(tp)
-        return read_until
-
-    worker = Worker()
-    restore(worker, origin=origin)
-    worker.restored.renew_store(table, TP("counts-changelog", 1), ask)
-    assert not asked, "it has no base: it is not of that restore"
+    table, worker = SimpleNamespace(name="counts", data=data), Worker()
+    restore(worker)
     for _ in range(2):
-        worker.restored.renew_store(table, CHANGELOG, ask)
-        assert (stores[0] / "data").exists() is not removed
-        (stores[0] / "data").mkdir(exist_ok=True)
-        removed = False  # it is of the time since
-    assert (stores[1] / "data").exists()
+        for partition in (0, 1):
+            worker.restored.renew_store(table, TP("counts-changelog", partition))
+        assert [(store / "data").exists() for store in stores] == [False, True], "the second has no base"
+        stores[0].joinpath("data").mkdir()
+        worker.restored.renew_store(table, CHANGELOG)
+        assert (stores[0] / "data").exists(), "it is of the time since"
+        restore(worker, plan="r2")
 
 
 def test_effects_of_before_a_restore_are_no_replays() -> None:

@@ -26,7 +26,7 @@ import operator
 import threading
 import uuid
 from collections.abc import Callable, Hashable, ItemsView, KeysView, Mapping, ValuesView
-from functools import cache, partial
+from functools import cache
 from threading import get_ident
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -264,9 +264,8 @@ def reporting(cls: Hashable, *, of_sets: bool) -> Any:
         return original.apply_changelog_batch(self, batch if applied is None else applied)
 
     def persisted_offset(self: Any, tp: Any) -> Any:
-        ask = partial(original.persisted_offset, self)
-        self.restored.renew_store(self, tp, ask)
-        offset = ask(tp)
+        self.restored.renew_store(self, tp)
+        offset = original.persisted_offset(self, tp)
         self.reads.note(self.changelogs.store_asked, tp, offset)
         return offset
 
