@@ -7,7 +7,6 @@ without its module: code that has merely moved reads the same.
 
 from __future__ import annotations
 
-import os
 import types
 import typing
 import zlib
@@ -186,18 +185,10 @@ def _name(kind: Any) -> str:
 
 
 def connection_of(app: Any) -> Connection:
-    """Return the connection to the app's broker, for our own clients: from `SNAPKAFKA_KAFKA_*` if set, else from the
-    app's settings."""
+    """Return the connection to the app's broker."""
     from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
 
-    from snapkafka.kafka.login.connection import Connection
-    from snapkafka.kafka.login.security import Security
+    from ..hello import connection_to
 
-    conf = app.conf
-    bootstrap = ",".join(server_list(conf.broker, 9092))
-    if settings := Security.from_environment(os.environ):
-        return Connection.secured(bootstrap, settings)
-    return Connection(
-        bootstrap=bootstrap,
-        security=dict(credentials_to_aiokafka_auth(conf.broker_credentials, conf.ssl_context)),
-    )
+    security = dict(credentials_to_aiokafka_auth(app.conf.broker_credentials, app.conf.ssl_context))
+    return connection_to(",".join(server_list(app.conf.broker, 9092)), security)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import socket
 from typing import Any, Final
 
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError
-from snapkafka.protocol import Hello, InputTopic, Retention, Unread
+from snapkafka.protocol import Hello, Retention, Unread
 from snapkafka.topic_config import promised_by
 from snapkafka.until import Tries
-from snapkafka.version import __version__
 
+from ..hello import hello_from_here, input_of
 from ..process import Process
 from .describe import agents_of, codecs_of, internal_topics, runs_no_agents, table_of, uncaptured
 
@@ -32,16 +30,8 @@ def process_hello(host: Process, **more: Any) -> Hello:
 
     Under the name of its app it would stand for workers that do not run, and no process would cut their inputs.
     """
-    app = host.app
-    return Hello(
-        n=0,
-        app=f"{app.conf.id}{OF_CLIENTS}" if runs_no_agents(app) else app.conf.id,
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        release=__version__,
-        mode=host.config.mode,
-        **more,
-    )
+    name = host.app.conf.id + (OF_CLIENTS if runs_no_agents(host.app) else "")
+    return hello_from_here(name, mode=host.config.mode, **more)
 
 
 async def hello_of(host: Process, topics: Any, *, by_threads: tuple[str, ...] = ()) -> Hello:
@@ -56,7 +46,11 @@ async def hello_of(host: Process, topics: Any, *, by_threads: tuple[str, ...] = 
     described = await _described(host, [*inputs, *sorted(changelogs)])
     return process_hello(
         host,
-        inputs=tuple(_input(app, topic, described[topic]) for topic in inputs if topic in described),
+        inputs=tuple(
+            input_of(topic, described[topic], *codecs_of(app, topic))
+            for topic in inputs
+            if topic in described
+        ),
         tables=tuple(table_of(table, described.get(table.changelog_topic_name)) for table in tables),
         uncaptured=(*uncaptured(app), *by_threads),
         sources=host.config.sources,
@@ -97,17 +91,6 @@ async def _described(host: Process, topics: list[str]) -> dict[str, Any]:
         if len(described) == len(topics):
             break
     return described
-
-
-def _input(app: Any, topic: str, described: Any) -> InputTopic:
-    key_codec, value_codec = codecs_of(app, topic)
-    return InputTopic(
-        topic=topic,
-        partitions=described.partitions,
-        topic_id=described.topic_id,
-        key_codec=key_codec,
-        value_codec=value_codec,
-    )
 
 
 def report_lacks(host: Process, hello: Hello) -> None:

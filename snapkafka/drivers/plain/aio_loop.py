@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import replace
@@ -17,12 +16,12 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.login.security import Security
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import until
 from snapkafka.wire import headers as wire
 
 from ..aio_client import AioClient, send_markers
+from ..hello import connection_to
 from ..patches import Patches
 from ..reading import watch_positions
 from .participant import FINISHED_EVERY_S, READ_AROUND, READ_BY, UNFINISHED, Participant
@@ -33,6 +32,11 @@ from .table import Changes
 #: `stop` is noticed as soon.
 LOOK_S: Final = 0.2
 HELD_LOOK_S: Final = 0.02
+#: What a client of aiokafka needs to connect, besides addresses.
+SECURITY: Final = (
+    *("security_protocol", "ssl_context", "sasl_mechanism", "sasl_plain_username", "sasl_plain_password"),
+    *("sasl_kerberos_service_name", "sasl_kerberos_domain_name", "sasl_oauth_token_provider"),
+)
 #: Of the time that the group waits for a member: so long a revocation waits for the loop.
 FINISHES: Final = 0.5
 
@@ -328,19 +332,7 @@ def require_usable(plan: Plan) -> None:
 
 
 def connection_of(client: Any) -> Connection:
-    """Return the connection of this client, for clients of our own: from `SNAPKAFKA_KAFKA_*` if set."""
+    """Return the connection of this client."""
     given = client._bootstrap_servers
     bootstrap = given if isinstance(given, str) else ",".join(given)
-    if settings := Security.from_environment(os.environ):
-        return Connection.secured(bootstrap, settings)
-    security = {
-        "security_protocol": client._security_protocol,
-        "ssl_context": client._ssl_context,
-        "sasl_mechanism": client._sasl_mechanism,
-        "sasl_plain_username": client._sasl_plain_username,
-        "sasl_plain_password": client._sasl_plain_password,
-        "sasl_kerberos_service_name": client._sasl_kerberos_service_name,
-        "sasl_kerberos_domain_name": client._sasl_kerberos_domain_name,
-        "sasl_oauth_token_provider": client._sasl_oauth_token_provider,
-    }
-    return Connection(bootstrap=bootstrap, security=security)
+    return connection_to(bootstrap, {name: getattr(client, f"_{name}") for name in SECURITY})

@@ -279,11 +279,8 @@ def require_usable(plan: Plan) -> None:
 def connection_of(config: Mapping[str, Any]) -> Connection:
     """Return the connection of these clients, for clients of our own: from `SNAPKAFKA_KAFKA_*` if set."""
     bootstrap = str(config.get("bootstrap.servers", config.get("metadata.broker.list", "")))
-    settings = Security.from_environment(os.environ)
-    if not settings:
-        names = (*TABLE, *ALIASES)
-        settings = Security.of({name: str(config[name]) for name in names if config.get(name) is not None})
-    return Connection.secured(bootstrap, settings) if settings else Connection(bootstrap=bootstrap)
+    given = {name: str(config[name]) for name in (*TABLE, *ALIASES) if config.get(name) is not None}
+    return Connection.secured(bootstrap, Security.from_environment(os.environ) or Security.of(given))
 
 
 def generation_of(metadata: object) -> tuple[int, str]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from dataclasses import dataclass
 from typing import Any
 
 from snapkafka.config import Config
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.protocol import Hello, InputTopic
+from snapkafka.protocol import Hello
 from snapkafka.protocol import Table as TableFact
-from snapkafka.version import __version__
 
-from ..changelog import open_changelog
+from ..hello import hello_from_here, input_of, open_changelog
 from .table import Table
 
 
@@ -97,23 +94,10 @@ class Plan:
                 kind="Table",
             )
             tables = await open_changelog(admin, fact)
-        return Hello(
-            n=0,
-            app=self.group,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            release=__version__,
+        return hello_from_here(
+            self.group,
             mode=self.config.mode,
-            inputs=tuple(
-                InputTopic(
-                    topic=topic,
-                    partitions=described[topic].partitions,
-                    topic_id=described[topic].topic_id,
-                    key_codec="raw",
-                    value_codec="raw",
-                )
-                for topic in self.inputs
-            ),
+            inputs=tuple(input_of(topic, described[topic], "raw", "raw") for topic in self.inputs),
             tables=tables[:1],
             retention=tables[1:],
             reset=reset if self.inputs else "",

@@ -23,6 +23,8 @@ from snapkafka.protocol.records import (
     TopicPartition,
 )
 
+from ..hello import input_of
+
 #: The one agent of a remote process: all of it.
 READER: Final = "remote"
 #: The one table that its state is; the changelog of that is named after the process.
@@ -108,14 +110,8 @@ async def resolve(admin: Any, node: str, inputs: Sequence[Input]) -> Starts:
     if missing := sorted(set(names) - described.keys()):
         raise BadInputError(f"there is no topic {missing[0][:100]}", hint="create it first")
     topics = tuple(
-        InputTopic(
-            topic=item.topic,
-            partitions=described[item.topic].partitions,
-            topic_id=described[item.topic].topic_id,
-            key_codec=item.key_codec or CODECS[0],
-            value_codec=item.value_codec or CODECS[0],
-        )
-        for item in inputs
+        input_of(it.topic, described[it.topic], it.key_codec or CODECS[0], it.value_codec or CODECS[0])
+        for it in inputs
     )
     return Starts(topics, await _positions(admin, node, inputs, topics))
 

@@ -36,7 +36,7 @@ from snapkafka.protocol.events import AssignedInput, InputsAssigned, StateGiven,
 from snapkafka.protocol.records import RESTORE, ChangelogEnd, InputTopic, Table, TopicPartition
 
 from ..aio_client import AioClient
-from ..changelog import open_changelog
+from ..hello import open_changelog
 from ..process import Process
 from ..sends import Sends
 from .inputs import (
