@@ -110,15 +110,13 @@ class MachineDriver(ABC):
     def append_hello(self, was: int) -> None:
         """Join again as a new process, which was process `was`: feed `Joined`, and append the `Hello`."""
 
-    @abstractmethod
-    def hold_inputs(self) -> None:
+    # -- and may have these -----------------------------------------------------------------------------------------
+
+    def hold_inputs(self) -> None:  # noqa: B027
         """Start no event before `let_go` (R16). Only a machine that `aligns` asks for this."""
 
-    @abstractmethod
-    def let_go(self) -> None:
+    def let_go(self) -> None:  # noqa: B027
         """Let go what was held back, in its order. Only a machine that `aligns` asks for this."""
-
-    # -- and may have these -----------------------------------------------------------------------------------------
 
     def ask_state(self, action: AskState) -> None:  # noqa: B027
         """Ask the process for its state; feed `StateGiven`. Only a machine that `asks_state` asks for this."""

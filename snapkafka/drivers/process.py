@@ -262,7 +262,7 @@ class Process(MachineDriver):
             self.follower.append(record)
 
     def report(self, record: Report) -> None:
-        """Append a report on a cut."""
+        """Append a report on a cut: the Faust driver's recorder does."""
         self.write(record)
 
     def start_timer(self, action: StartTimer) -> None:
@@ -271,13 +271,11 @@ class Process(MachineDriver):
         self.loop.call_later(action.ttl_ms / 1000, lambda: self.spawn(self._expired(action, answer)))
 
     def append_hello(self, was: int) -> None:
-        """Join again as a new process."""
         if not self.absent:
             self.log("joining again as a new process")
             self._append_hello(was)
 
     def turned_red(self, action: TurnedRed, us: int) -> None:
-        """Measure the cut."""
         self.metrics.count("cuts")
         self.metrics.observe("cut", us / 1_000_000)
         self._cut_at = {action.epoch: time.perf_counter()}  # no older one is worth measuring
@@ -291,7 +289,6 @@ class Process(MachineDriver):
         """Note that the epochs that were met are of another ledger."""
 
     def changed(self) -> None:
-        """Wake the tasks that wait for the ledger."""
         self.follower.machine_changed()
 
     async def _expired(self, timer: StartTimer, answer: Callable[[Event], None]) -> None:

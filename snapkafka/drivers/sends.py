@@ -26,27 +26,14 @@ from snapkafka.wire import headers as wire
 from .patches import contained
 from .process import Process
 
-#: The record itself is at fault, so no earlier try of the same batch can have been appended either. By name: releases
-#: of aiokafka have more or fewer of them. (A record without a key in a compacted topic is refused as well; aiokafka
-#: has no error of its own for that, so it counts as unknown.)
-REFUSED: Final = tuple(
-    getattr(errors, name)
-    for name in (
-        "InvalidTimestampError",
-        "InvalidTopicError",
-        "MessageSizeTooLargeError",
-        "PolicyViolationError",
-        "RecordListTooLargeError",
-        "UnsupportedForMessageFormatError",
-    )
-    if hasattr(errors, name)
+#: The record itself is at fault, so no earlier try of the same batch can have been appended either. (A record without a
+#: key in a compacted topic is refused as well; aiokafka has no error of its own for that, so it counts as unknown.)
+REFUSED: Final = (
+    *(errors.InvalidTimestampError, errors.InvalidTopicError, errors.MessageSizeTooLargeError),
+    *(errors.PolicyViolationError, errors.RecordListTooLargeError, errors.UnsupportedForMessageFormatError),
 )
 #: Who is fenced may not commit, and whatever was in his transaction is aborted.
-FENCED: Final = tuple(
-    getattr(errors, name)
-    for name in ("InvalidProducerEpoch", "InvalidTxnState", "ProducerFenced")
-    if hasattr(errors, name)
-)
+FENCED: Final = (errors.InvalidProducerEpoch, errors.InvalidTxnState, errors.ProducerFenced)
 ACKED: Final = (SendOutcome.ACKED, "")
 #: The work in which a fault of ours is contained.
 RECORDING: Final = "to record a send"

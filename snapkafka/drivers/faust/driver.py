@@ -8,16 +8,15 @@ app waits for either. R15 names the exceptions: the start, a rebalance, and a re
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import threading
 from typing import Any
 
 from snapkafka.config import Config
+from snapkafka.errors import BadInputError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.protocol import InputsRevoked, SendMarkers
-from snapkafka.protocol.records import Report, TopicPartition, WhyUnread
+from snapkafka.protocol.records import Hello, Report, TopicPartition, WhyUnread
 
 from ..aio_client import send_markers
 from ..process import Process
@@ -29,10 +28,9 @@ from .inbound.membership import Membership
 from .inbound.recorder import Recorder
 from .inbound.resume import resume_last
 from .inbound.running_events import Events
-from .inbound.streams import watch_streams
 from .outbound.producer import OutgoingRecords, skip_producer_guard
 from .restores import AppliedRestores
-from .support import refusal, require_usable
+from .support import refusal
 from .tables.changelogs import Tables, recover_to_the_end
 from .tables.reads import Reads
 
@@ -56,15 +54,6 @@ class FaustDriver(Process):
 
     # -- Faust makes its own parts ------------------------------------------------------------------------------------
 
-    def app_defined(self) -> None:
-        """Patch what may be patched while the app is being defined; nothing of it may be finalised."""
-        self.events.attach(self.app.sensors)
-        watch_streams(self)
-
-    def app_configured(self) -> None:
-        """Create the recorder: the app's settings are known."""
-        self.recorder = Recorder(self)
-
     def producer_made(self, producer: Any) -> None:
         """Patch the producer that Faust has created, unless the app's settings are refused."""
         if refusal(self.app):
@@ -86,7 +75,6 @@ class FaustDriver(Process):
         self.membership = Membership(self, consumer)
 
     async def inputs_revoked(self, *_: Any, **__: Any) -> None:
-        """Forget all inputs: they are revoked."""
         self.note("to record that its inputs are revoked", self._inputs_revoked)
 
     def _inputs_revoked(self) -> None:
@@ -112,11 +100,9 @@ class FaustDriver(Process):
     # -- the hooks of the loop ----------------------------------------------------------------------------------------
 
     def membership_read(self) -> None:
-        """Apply the rules of restores anew."""
         self.restored.ledger_read()
 
     def other_ledger(self) -> None:
-        """Forget the epochs of the other ledger."""
         self.tables.forget_epochs()
 
     def reading_moved(self, tp: TopicPartition, start: int | None, end: int, why: WhyUnread) -> None:
@@ -128,29 +114,21 @@ class FaustDriver(Process):
                 self.loop.call_soon_threadsafe(super().reading_moved, tp, start, end, why)
 
     def report(self, record: Report) -> None:
-        """Hand it to the recorder."""
         self.recorder.take(record)
 
     def send_markers(self, action: SendMarkers) -> None:
-        """Send them soon, and before any red record."""
         if self.outgoing is not None:
             send_markers(self.sends, self.outgoing.client, action)
 
     def hold_inputs(self) -> None:
-        """Keep what arrives, and what waits for its agent."""
         assert self.incoming is not None
         self.incoming.held.hold_all()
 
     def let_go(self) -> None:
-        """Take in what was kept."""
         if self.incoming is not None:
             self.incoming.held.let_go()
 
     # -- life ---------------------------------------------------------------------------------------------------------
-
-    def app_started(self) -> None:
-        """Note the loop and the thread in which the app runs from now on."""
-        self.loop, self.thread = asyncio.get_running_loop(), threading.get_ident()
 
     async def start(self, ledger: KafkaLedger, admin: KafkaTopicAdmin) -> None:
         """Start the tasks of the ledger, before anything is sent. Returns at once."""
@@ -167,13 +145,17 @@ class FaustDriver(Process):
         self.metrics.counts["requests"] = connection.requests
         await self.start(KafkaLedger(connection, self.config.namespace), KafkaTopicAdmin(connection))
         if self.app.producer_only:
-            await self.join_ledger(process_hello(self))
-            with self.failing_open("to take part"):
-                require_usable(self.app)
+            await self.join_usable(process_hello(self))
 
     async def join_as(self, topics: Any) -> None:
         """Join as a consumer of these topics."""
         self.tables.attach()
         hello = await hello_of(self, topics, by_threads=self.reads.by_threads())
         report_lacks(self, hello)
+        await self.join_usable(hello)
+
+    async def join_usable(self, hello: Hello) -> None:
+        """Join; a worker that its app's settings keep out of snapshots withdraws then, so that the ledger names it."""
         await self.join_ledger(hello)
+        if why := refusal(self.app):
+            self.stand_down("to take part", BadInputError(why))

@@ -10,11 +10,15 @@ sends has no stamp (R15).
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ..patches import watch_made
+from .inbound.recorder import Recorder
+from .inbound.streams import watch_streams
 from .support import at_start, refusal
 from .tables.changelogs import delay_compaction
 from .web import serve
@@ -74,7 +78,8 @@ def install_hooks(driver: FaustDriver) -> None:
         watch_made(driver, app, name, attach, f"to patch what Faust's {name} creates", existing)
 
     with driver.failing_open("to patch Faust", for_good=True):
-        driver.app_defined()
+        driver.events.attach(app.sensors)
+        watch_streams(driver)
         wrap("_new_producer", driver.producer_made, app._producer)
         # a cached property: there once it was used
         wrap("_new_conductor", driver.conductor_made, app.__dict__.get("topics"))
@@ -91,19 +96,19 @@ def install_hooks(driver: FaustDriver) -> None:
 
 def _configured(driver: FaustDriver) -> None:
     """Create what needs the settings of the app. What keeps it out of snapshots is known before
-    the worker joins; it joins all the same, and withdraws, so that the ledger names it (`support.require_usable`)."""
+    the worker joins; it joins all the same, and withdraws, so that the ledger names it (`FaustDriver.join_usable`)."""
     with driver.failing_open("to read the app's settings"):
         if why := refusal(driver.app):
             driver.log("%s", why, level=logging.ERROR)
     with driver.failing_open("to create its recorder", for_good=True):
-        driver.app_configured()
+        driver.recorder = Recorder(driver)
 
 
 def _wrap_life(driver: FaustDriver) -> None:
     on_stop = driver.app.on_stop
 
     async def started() -> None:
-        driver.app_started()
+        driver.loop, driver.thread = asyncio.get_running_loop(), threading.get_ident()
         if driver.absent:
             return
         with driver.failing_open("to start", for_good=True):

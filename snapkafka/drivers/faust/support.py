@@ -48,10 +48,6 @@ def _release(name: str) -> str:
 REFUSED: Final = ("stream_publish_on_commit", "producer_threaded")
 
 
-class UnusableError(Exception):
-    """An app whose settings keep its workers out of snapshots."""
-
-
 def refusal(app: Any) -> str:
     """Return why the settings of an app keep its workers out of snapshots; empty: they do not. It is configured."""
     conf = app.conf
@@ -61,17 +57,6 @@ def refusal(app: Any) -> str:
     if name := next((name for name in REFUSED if getattr(conf, name)), ""):
         return f"this app has {name}=True, and workers take part without it only"
     return ""
-
-
-def require_usable(app: Any) -> None:
-    """Refuse an app by its settings. Asked when its worker has joined, so that the ledger names a worker that cannot
-    take part.
-
-    Raises:
-        UnusableError: says why.
-    """
-    if why := refusal(app):
-        raise UnusableError(why)
 
 
 def at_start(app: Any, *, before: Step | None = None, after: Step | None = None) -> None:

@@ -137,23 +137,18 @@ class PlainDriver(Process):
         self.marked: Callable[[SendMarkers], None] = lambda action: None
 
     def write(self, record: LedgerRecord) -> None:
-        """Append in the background, in the order asked."""
         self.loop.call_soon_threadsafe(super().write, record)
 
     def send_markers(self, action: SendMarkers) -> None:
-        """Send them at once: nothing is sent meanwhile."""
         self.marked(action)
 
     def hold_inputs(self) -> None:
-        """Hand out nothing more."""
         self.held.hold_all()
 
     def let_go(self) -> None:
-        """Hand out what comes next."""
         self.held.let_go()
 
     def start_timer(self, action: StartTimer) -> None:
-        """Start it in the loop."""
         self.loop.call_soon_threadsafe(super().start_timer, action)
 
     def changed(self) -> None:

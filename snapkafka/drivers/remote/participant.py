@@ -133,9 +133,6 @@ class Participant(Process):
     def send_markers(self, action: SendMarkers) -> None:
         """Send none: the machine asks for none."""
 
-    def hold_inputs(self) -> None:
-        """Hold nothing back: a cut comes with the state."""
-
     def let_go(self) -> None:
         self._receiving.let_go()
 

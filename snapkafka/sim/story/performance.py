@@ -109,12 +109,6 @@ class StoryMember(MachineDriver):
         self.name, self.ledger, self._logs = name, ledger, logs
         self._read = 0  # first ledger offset not read yet
 
-    def hold_inputs(self) -> None:
-        """Hold nothing back: no story is aligned."""
-
-    def let_go(self) -> None:
-        """Let nothing go: nothing is held back."""
-
     def join(self, inputs: Sequence[StoryChannel], outputs: Sequence[StoryChannel]) -> None:
         """Append `Hello`, be assigned all inputs for good, and name the outputs: markers go to every one of them."""
         hello = Hello(

@@ -53,12 +53,6 @@ class Driver(Process):
             self.due[tp, action.epoch] = self.machine.colours.sent[tp].next_seq
         send_markers(self.sends, lambda: self.client, action)
 
-    def hold_inputs(self) -> None:
-        """None come in."""
-
-    def let_go(self) -> None:
-        """None are held."""
-
     def start_timer(self, action: Any) -> None:
         """Time does not pass."""
 

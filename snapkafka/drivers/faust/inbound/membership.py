@@ -36,7 +36,6 @@ from ...process import CLUSTER_AT_FAULT
 from ...reading import watch_positions
 from ..describe import internal_topics, runs_no_agents
 from ..restores import crash_if_refused, keep_metadata
-from ..support import require_usable
 from .running_events import RUNS
 
 if TYPE_CHECKING:
@@ -73,7 +72,6 @@ class Membership:
         if driver.machine.process is None and not driver.absent:
             with driver.failing_open("to join"):
                 await driver.join_as(topics)
-                require_usable(driver.app)
         if not (driver.restored.joined or runs_no_agents(driver.app)):
             try:  # the one place that fails closed
                 await driver.restored.await_turn(topics)
