@@ -80,9 +80,8 @@ class Truth:
         records: the content of the logs.
         replays: whether its verdict lists replays.
         readers: per topic, the apps that read it.
-        without: the places of records by workers without snapkafka.
         stripped: the places of records that lost their headers in transit.
-        outgrown: the places of records that participants sent without a header, and their senders.
+        unstamped: the places of records that workers sent without a header, and the processes that answer for them.
     """
 
     view: CutView
@@ -91,9 +90,8 @@ class Truth:
     records: Sequence[LogRecord]
     replays: bool
     readers: Mapping[str, Collection[str]]
-    without: Set[tuple[TopicPartition, int]] = frozenset()
     stripped: Set[tuple[TopicPartition, int]] = frozenset()
-    outgrown: Mapping[tuple[TopicPartition, int], int] = field(default_factory=dict)
+    unstamped: Mapping[tuple[TopicPartition, int], int] = field(default_factory=dict)
     at: dict[tuple[TopicPartition, int], LogRecord] = field(init=False)
     sources: dict[tuple[str, TopicPartition], InputCut] = field(init=False)
     apps: set[str] = field(init=False)
@@ -137,9 +135,7 @@ class Truth:
             process, epoch = step.instant
             return epoch < self.view.epoch if self.view.living(process) else None
         record = self.at.get(step.record) if step.record is not None else None
-        if record is None or (
-            record.process < 0 and step.record not in self.without and step.record not in self.outgrown
-        ):
+        if record is None or (record.process < 0 and step.record not in self.unstamped):
             return None
         tp = record.tp
         if self.outsiders(record):  # what is past a position is replayable input
@@ -150,7 +146,7 @@ class Truth:
             if any(received(s, record.offset) for s in self.view.inputs.get(tp, ())):
                 return True
             # Past a position it is replayable input, whatever it came from; but a sender that lives answers for it.
-            alive = self.view.living(self.outgrown.get((tp, record.offset), -1))
+            alive = self.view.living(self.unstamped.get((tp, record.offset), -1))
             return False if alive and tp in self.view.inputs else None
         if tp in self.view.changelogs:
             return self.view.in_state(record)

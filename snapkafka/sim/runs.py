@@ -116,9 +116,8 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
         records=world.broker.records(truth=True),
         replays=otherwise is Verdict.VERIFIED_WITH_REPLAYS,
         readers=world.readers,
-        without=world.broker.without,
         stripped=_stripped(world),
-        outgrown=world.broker.outgrown,
+        unstamped=world.broker.unstamped,
     )
     found = causal(truth)
     found += [] if not verdict.good else list(_unreported(world, view))

@@ -49,11 +49,8 @@ class SimBroker:
     ledger: list[LedgerRecord] = field(default_factory=list)
     ledger_id: int = 0
     strips: frozenset[str] = frozenset()
-    without: set[tuple[TopicPartition, int]] = field(
-        default_factory=set
-    )  # written by workers without snapkafka
-    #: Written without a header by a worker that takes part, and who it was.
-    outgrown: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
+    #: Written by workers, but without a header: by a process, or (`NOBODY`) by a worker without snapkafka.
+    unstamped: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
 
     def log(self, tp: TopicPartition) -> list[SimStored]:
         return self.logs.setdefault(tp, [])

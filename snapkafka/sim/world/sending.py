@@ -35,9 +35,12 @@ class SimSending:
     epoch: int = 0
     execution: Execution | None = None
     offset: int = -1
-    bare: bool = False  # sent by a worker without snapkafka
-    unstamped: Effect | None = None  # of such a worker, which may join later
-    outgrown: bool = False  # too large with our header: it leaves without (R15)
+    bare: bool = False  # its worker runs without snapkafka, and may join later
+    outgrown: bool = False  # it is too large with our header (R15)
+
+    @property
+    def stamped(self) -> bool:
+        return not (self.bare or self.outgrown)
 
 
 class Sender(MachineDriver):
@@ -57,6 +60,10 @@ class Sender(MachineDriver):
         self.transaction: list[SimSending] = []
         self.fenced: set[int] = set()  # executions of which nothing will be committed any more
         self.bare = False  # a worker without snapkafka, or one that goes on without taking part
+
+    @property
+    def _id(self) -> int:
+        return NOBODY if self.machine.process is None else self.machine.process
 
     @abstractmethod
     def _settled(self, sending: SimSending) -> None:
@@ -105,8 +112,7 @@ class Sender(MachineDriver):
         assert sending.effect is not None
         if self.bare:
             self.do(self.machine.send_appended(sending.effect))
-            sending.effect, sending.unstamped, sending.bare = None, sending.effect, True
-            sending.record.cause = None
+            sending.bare, sending.record.cause = True, None
             self.outbox.setdefault(sending.tp, deque()).append(sending)
             return
         if sending.effect.sent is not self.machine.colours.sent:
@@ -142,38 +148,29 @@ class Sender(MachineDriver):
     def _append(self, tp: object) -> None:
         assert isinstance(tp, TopicPartition)
         world, sending = self.world, self.outbox[tp].popleft()
-        if sending.outgrown:
-            self._append_outgrown(sending)
-            return
+        of_app = sending.effect is not None and sending.stamped
         fenced = sending.execution is not None and sending.execution.number in self.fenced
-        if sending.effect is not None and (fenced or world.chance("fail-send")):
+        if of_app and (fenced or world.chance("fail-send")):
             world.count("failed_sends")
             self._lose(sending, "the broker refused it", undone=fenced)
             return
         transactional = world.plan.exactly_once and sending.execution is not None
-        if sending.effect is not None and not transactional and world.chance("time-out"):
+        if of_app and not transactional and world.chance("time-out"):
             self._time_out(sending)
             return
         if transactional:
             sending.record.state = OPEN
             self.transaction.append(sending)
         sending.offset = world.broker.append(tp, sending.record)
-        if sending.bare:
-            world.count("bare_sends")
-            world.broker.without.add((tp, sending.offset))
+        if not sending.stamped:
+            world.broker.unstamped[tp, sending.offset] = NOBODY if sending.bare else self._id
+            world.counts["bare_sends"] += sending.bare
         if sending.record.step >= 0:
             world.history.steps[sending.record.step].record = (tp, sending.offset)
-        if sending.effect is not None and not transactional and world.chance("duplicate"):
+        if of_app and not transactional and world.chance("duplicate"):
             world.count("duplicates")
             sending.offset = world.broker.append(tp, sending.record)
         self.unacked.setdefault(tp, deque()).append(sending)
-
-    def _append_outgrown(self, sending: SimSending) -> None:
-        broker, process = self.world.broker, self.machine.process
-        sending.offset = broker.append(sending.tp, sending.record)
-        broker.outgrown[sending.tp, sending.offset] = NOBODY if process is None else process
-        self.world.history.steps[sending.record.step].record = (sending.tp, sending.offset)
-        self.unacked.setdefault(sending.tp, deque()).append(sending)
 
     def _lose(self, sending: SimSending, why: str, *, undone: bool) -> None:
         """Fail a send, and notify its sender. `undone`: its transaction was aborted with it."""
@@ -210,22 +207,24 @@ class Sender(MachineDriver):
     def fence(self) -> None:
         """Fence a process: its inputs are assigned to another, which has aborted its open transactions; nothing of
         what still runs will count."""
-        open_sends, self.transaction = self.transaction, []
-        for sending in open_sends:
-            sending.record = self.world.broker.end(sending.tp, sending.offset, ABORTED)
-            self.unacked[sending.tp].remove(sending)
+        for sending in self._aborted():
             self._lose(sending, "its transaction was aborted", undone=True)
 
     def abort_transaction(self) -> None:
         """Abort its own transaction: what it has sent there is undone, the latest first."""
-        open_sends, self.transaction = self.transaction, []
-        for sending in reversed(open_sends):
+        for sending in reversed(self._aborted()):
             assert sending.effect is not None and sending.execution is not None
-            sending.record = self.world.broker.end(sending.tp, sending.offset, ABORTED)
-            self.unacked[sending.tp].remove(sending)
             sending.execution.undone = self.machine.colours.epoch
             self._settled(sending)
             self.do(self.machine.settled(sending.effect, sending.tp, sending.record.seq, SendOutcome.ABORTED))
+
+    def _aborted(self) -> list[SimSending]:
+        """Abort the open transaction; return its sends."""
+        open_sends, self.transaction = self.transaction, []
+        for sending in open_sends:
+            sending.record = self.world.broker.end(sending.tp, sending.offset, ABORTED)
+            self.unacked[sending.tp].remove(sending)
+        return open_sends
 
     @staticmethod
     def acknowledged(sending: SimSending) -> bool:
@@ -235,17 +234,13 @@ class Sender(MachineDriver):
     def _ack(self, tp: object) -> None:
         assert isinstance(tp, TopicPartition)
         sending = self.unacked[tp].popleft()
-        effect, seq = sending.effect, sending.record.seq
-        stamped = sending.unstamped is None and not sending.outgrown
-        if not stamped:
-            effect = sending.unstamped or effect
+        effect, seq = sending.effect, sending.record.seq if sending.stamped else None
         if effect is None:
             self.feed(MarkerSettled(epoch=sending.epoch, tp=tp, offset=sending.offset))
             return
-        if not stamped or not self.world.plan.exactly_once or sending.execution is None:
+        if seq is None or not self.world.plan.exactly_once or sending.execution is None:
             self._settled(sending)
-        acked = SendOutcome.ACKED
-        self.do(self.machine.settled(effect, tp, seq if stamped else None, acked, offset=sending.offset))
+        self.do(self.machine.settled(effect, tp, seq, SendOutcome.ACKED, offset=sending.offset))
 
     def send_markers(self, action: SendMarkers) -> None:
         """Put them into the outbox of each partition."""
@@ -255,6 +250,10 @@ class Sender(MachineDriver):
             self.outbox.setdefault(tp, deque()).append(SimSending(tp, record, epoch=action.epoch))
 
     def _stamped(self, record: SimStored, epoch: int, seq: int) -> SimStored:
-        record.process = -1 if self.machine.process is None else self.machine.process
-        record.epoch, record.seq, record.ledger = epoch, seq, self.world.broker.ledger_id
+        record.process, record.epoch, record.seq, record.ledger = (
+            self._id,
+            epoch,
+            seq,
+            self.world.broker.ledger_id,
+        )
         return record
