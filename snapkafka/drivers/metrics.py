@@ -78,7 +78,6 @@ class Metrics:
         self._triggered_ms: dict[int, int] = {}  # of snapshots that are under way
 
     def count(self, name: str, label: str = "", number: int = 1) -> None:
-        """Count so many."""
         self.counts[name][label] += number
 
     def observe(self, name: str, seconds: float) -> None:

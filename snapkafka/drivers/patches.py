@@ -75,7 +75,6 @@ class Patches:
         self.put(owner, name, checked)
 
     def undo(self) -> None:
-        """Put everything back."""
         while self._theirs:
             owner, name, original = self._theirs.pop()
             setattr(owner, name, original) if original is not None else delattr(owner, name)

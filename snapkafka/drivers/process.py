@@ -214,7 +214,6 @@ class Process(MachineDriver):
             self.log("%s failed: %r", name, error, level=logging.ERROR)
 
     async def end_tasks(self) -> None:
-        """Cancel the background tasks."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -313,7 +312,6 @@ class Process(MachineDriver):
         await self.follower.for_identity()
 
     def say_hello(self, hello: Hello) -> None:
-        """Append `Hello` with the inputs of this worker."""
         self._hello = hello
         self._append_hello(NOBODY)
 

@@ -34,17 +34,14 @@ class WatchedState(TopicPartitionState):  # type: ignore[misc]
     why: WhyUnread = "lost"
 
     def await_reset(self, strategy: Any) -> None:
-        """Begin a reset."""
         self.left = self.left if self._position is None else self._position
         super().await_reset(strategy)
 
     def reset_to(self, position: int) -> None:
-        """End a reset."""
         super().reset_to(position)
         self._moved(position, self.why)
 
     def seek(self, position: int) -> None:
-        """Seek."""
         self.left = self.left if self._position is None else self._position
         super().seek(position)
         self._moved(position, "sought")

@@ -185,7 +185,6 @@ def _name(kind: Any) -> str:
 
 
 def connection_of(app: Any) -> Connection:
-    """Return the connection to the app's broker."""
     from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
 
     from ..hello import connection_to

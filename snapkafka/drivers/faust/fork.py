@@ -64,7 +64,6 @@ class Isolation(Patches):
         return cls.current
 
     def remove(self) -> None:
-        """Remove all hooks."""
         type(self).current = None
         self.undo()
 

@@ -236,7 +236,6 @@ class AioParticipant(Participant, ConsumerRebalanceListener):
         )
 
     def put_back(self, tp: TopicPartition, offset: int) -> None:
-        """Read a record again, once its partition is not held back any more."""
         self._hold_back()
         self._consumer.seek(Partition(*tp), offset)
 

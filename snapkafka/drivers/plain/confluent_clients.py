@@ -81,7 +81,6 @@ class Consumer(confluent_kafka.Consumer):
         return message
 
     def put_back(self, tp: OurPartition, offset: int) -> None:
-        """Read a record again, once its partition is not held back any more."""
         self._hold_back()
         super().seek(TopicPartition(tp.topic, tp.partition, offset))
         self._sought[tp] = self._next[tp] = offset
@@ -151,7 +150,6 @@ class Consumer(confluent_kafka.Consumer):
         return super().poll(*arguments, **more)
 
     def consume(self, *arguments: Any, **more: Any) -> Any:
-        """Read some records; see `poll`."""
         self._require_free()
         return super().consume(*arguments, **more)
 
@@ -231,7 +229,6 @@ class Producer(confluent_kafka.Producer):
         return super().produce_batch(*arguments, **more)
 
     def begin_transaction(self) -> None:
-        """Begin a transaction."""
         super().begin_transaction()
         if self.events is not None:
             self.events.began()

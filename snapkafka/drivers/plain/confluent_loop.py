@@ -56,7 +56,6 @@ class LoopThread:
             future.cancel()  # if this thread was interrupted
 
     def close(self) -> None:
-        """End the loop and its thread."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
@@ -189,7 +188,6 @@ class ConfluentParticipant(Participant):
         return self.takes_in(found, tp, offset, waits=waits, times=times)
 
     def put_back(self, tp: TopicPartition, offset: int) -> None:
-        """Read a record again."""
         assert self._consumer is not None
         self._consumer.put_back(tp, offset)
 
@@ -241,7 +239,6 @@ class ConfluentParticipant(Participant):
                 consumer.resume_all()
 
     def change(self, partition: int, key: bytes, value: bytes | None) -> None:
-        """Send a change of the table."""
         assert self._producer is not None and self.plan.table is not None
         record = {"key": key, "value": value, "partition": partition, "timestamp": 0}
         self._producer.append(self.sends, self.plan.table.changelog, record)

@@ -75,12 +75,10 @@ class HeldInputs:
                 self._since.setdefault(tp, time.perf_counter())
 
     def hold_all(self) -> None:
-        """Hold all inputs back."""
         for tp in self._host.machine.positions.inputs():
             self.hold(tp, self.times)
 
     def let_go(self) -> None:
-        """Let everything go on."""
         with self._lock:
             self.times += 1
             for since in self._since.values():
@@ -108,7 +106,6 @@ class HeldInputs:
         return paused
 
     def paused_by_loop(self, tps: Iterable[TopicPartition]) -> None:
-        """Note that the loop pauses partitions."""
         with self._lock:
             self._by_loop.update(tps)
 
@@ -196,7 +193,6 @@ class Participant(ABC):
         TAKEN.update(self.plan.clients)
 
     def release_clients(self) -> None:
-        """Leave the clients to other participants."""
         TAKEN.difference_update(self.plan.clients)
 
     # -- for the loop -------------------------------------------------------------------------------------------------
@@ -215,7 +211,6 @@ class Participant(ABC):
         host.loop.call_soon_threadsafe(lambda: host.spawn(host.trigger(snapshot_id, **options)))
 
     def inside(self, run: Run) -> Any:
-        """Return the block in which an event runs."""
         return self.events.inside(run)
 
     def event(self, message: Any) -> Any:

@@ -78,7 +78,6 @@ class Events:
         return None if run is None else run.cause
 
     def run(self) -> bool:
-        """Return whether one runs."""
         return bool(self._running)
 
     def hand_out(self, tp: TopicPartition, offset: int) -> None:
@@ -170,7 +169,6 @@ class Events:
     # -- transactions -------------------------------------------------------------------------------------------------
 
     def began(self) -> None:
-        """Note that a transaction has begun."""
         self.open, self._in_doubt, self._revoked = True, False, False
 
     def revoked(self) -> None:

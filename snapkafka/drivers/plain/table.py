@@ -75,7 +75,6 @@ class Table:
         return self._default()
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """Return the value of a key, or `default`."""
         found = self._read(encoded(key))
         return default if found is None else json.loads(found)
 

@@ -150,7 +150,6 @@ class Participant(Process):
             self._quit("another process joined by its node_id")
 
     def withdraw(self) -> None:
-        """Leave after a fault of ours."""
         super().withdraw()
         self._leave(f"it {self.absent}")
 

@@ -62,7 +62,6 @@ class HandedOutRecords:
         self._news.set()
 
     def leave(self, reason: str) -> None:
-        """End the stream."""
         self._left = reason
         self._news.set()
 
@@ -194,7 +193,6 @@ class HandedOutRecords:
                 self._do(self._machine.event_ended(event))
 
     async def commit(self) -> None:
-        """Commit what is processed."""
         async with self._committing:
             due = {tp: at for tp, at in self.processed.items() if at != self._committed.get(tp)}
             if due:

@@ -59,7 +59,6 @@ def resume_last(driver: Process, consumer: Any) -> None:
         return seek_paused()
 
     def resume_all() -> None:
-        """Replace `Consumer.resume_flow`."""
         resume_flow()
         driver.note(RESUMES, resume)
 

@@ -90,7 +90,6 @@ class Events:
         self._notify_acked: Callable[..., Any]
 
     def attach(self, sensors: Any) -> None:
-        """Patch `app.sensors`."""
         self._notify_in, self._notify_out, self._notify_acked = (
             getattr(sensors, name) for name in OF_STREAMS
         )

@@ -112,7 +112,6 @@ class Tables:
 
     @property
     def topics(self) -> set[str]:
-        """The changelogs."""
         return set(self._driver.app.tables.changelog_topics)
 
     def met(self, tp: Any, offset: int, stamp: wire.Stamp | None) -> None:
