@@ -66,8 +66,6 @@ class Fold(LedgerView):
         super().__init__()
         self._history, self._start = history, start
         self._names: OrderedDict[tuple[str, int], None] = OrderedDict()  # the latest that are taken (R1)
-        #: Of inputs that were restored: the latest captured snapshot, and where it has found the lowest agent.
-        self._found: dict[Input, tuple[int, int]] = {}
 
     def _trigger(self, offset: int, record: Trigger) -> None:
         key = (record.id, record.attempt)
@@ -201,19 +199,7 @@ class Fold(LedgerView):
             self._fail(offset, snapshot, failure)
         else:
             snapshot.captured_at, snapshot.earlier = offset, earlier
-            self._note_restored(snapshot)
             self._decided(snapshot)
-
-    def _note_restored(self, snapshot: SnapshotView) -> None:
-        """Note where a captured snapshot has found the agents of inputs that were restored."""
-        if not any(self.restores.starts(app) for app in snapshot.apps):
-            return
-        from .gather import gather  # imports this
-
-        for cut in gather(self, snapshot.epoch).inputs:
-            item = cut.app, TopicPartition(cut.topic, cut.partition)
-            if snapshot.epoch > self._found.get(item, (0, 0))[0]:
-                self._found[item] = snapshot.epoch, cut.position
 
     def _fail(self, offset: int, snapshot: SnapshotView, failure: Failure) -> None:
         if snapshot.open:

@@ -33,7 +33,6 @@ from .records import (
     Retire,
     SnapshotName,
     TailLost,
-    TopicPartition,
     Trigger,
     Verdict,
 )
@@ -180,16 +179,3 @@ class LedgerState(Fold):
         from .gather import gather  # who only takes part never asks
 
         return gather(self, epoch)
-
-    def restored_starts(self, app: str) -> dict[TopicPartition, int]:
-        """Return where to start the restored inputs of `app` if its group has lost its committed offsets.
-
-        That is where the restore has put the lowest of its agents, or where the latest captured snapshot since has
-        found them: all below that is processed. An input that was never restored is not in it.
-        """
-        starts = self.restores.starts(app)
-        found = {tp: self._found.get((app, tp), (0, 0)) for tp in starts}
-        return {
-            tp: max(found[tp][1], offset) if found[tp][0] > since else offset
-            for tp, (offset, since) in starts.items()
-        }

@@ -285,15 +285,13 @@ class Restores:
         """Return the rules of the agents of `app` for an input, by agent. An agent that is not named skips nothing."""
         return self._rules[app, tp][1] if (app, tp) in self._rules else {}
 
-    def starts(self, app: str) -> dict[TopicPartition, tuple[int, int]]:
-        """Return the start of each restored input of `app`: the lowest offset of its agents, and the ledger offset of
-        the commit point from which on that holds."""
-        found: dict[TopicPartition, tuple[int, int]] = {}
-        for (of, tp), (plan, agents) in self._rules.items():
-            since = self.views[plan].done_at
-            if of == app and since is not None:
-                found[tp] = (min(rule.offset for rule in agents.values()), since)
-        return found
+    def starts(self, app: str) -> dict[TopicPartition, int]:
+        """Return the start of each restored input of `app`: the lowest offset of its agents."""
+        return {
+            tp: min(rule.offset for rule in agents.values())
+            for (of, tp), (_, agents) in self._rules.items()
+            if of == app
+        }
 
     def current(self) -> set[str]:
         """Return the plans that still matter: the open one with those that it replaces, and the latest of each

@@ -10,7 +10,6 @@ from snapkafka.protocol import (
     RESTORE,
     RESTORING,
     AgentPosition,
-    Bye,
     Hello,
     InputTopic,
     LedgerState,
@@ -275,7 +274,7 @@ def test_rules_of_a_restore_are_over_when_their_topic_was_recreated(world: World
     names(world, "b", "b", "b-2")
     fold = world.fold
     assert fold.restores.rules("b", B) == {}
-    assert fold.restored_starts("b") == {}
+    assert fold.restores.starts("b") == {}
     assert fold.restores.bases[B] == Base("r", author, 0, ("b",)), "all of it is of the time since"
     assert fold.is_void(before, B, 0), "that one still does not know of the restore"
     assert fold.restores.bases[CHANGELOG] == Base("r", author, 3, ("b",)), "that one is the same topic"
@@ -284,55 +283,25 @@ def test_rules_of_a_restore_are_over_when_their_topic_was_recreated(world: World
     assert fold.restores.restored("b") == {"r"}
 
 
-def captured_at(world: World, name: str, position: int, *others: Process) -> None:
-    """A snapshot that finds the only agent of app b at a position; its worker leaves."""
-    b = Process(world, "b", (B,), assign=False)
-    b.give(B, positions={B: position})
-    epoch = world.trigger(name)
-    settle(b, *others)
-    assert world.fold.snapshots[epoch].captured_at is not None
-    world.numbers += 1
-    world.append(Bye(process=b.id, n=world.numbers))
-
-
-def test_they_start_where_the_latest_snapshot_since_has_found_their_agents(world: World) -> None:
-    """What lies below that is processed. A snapshot of before the restore counts other offsets."""
-    a = Process(world, "a", (A,))
-    captured_at(world, "before", 9, a)
-    restored(world, at(2))
-    assert world.fold.restored_starts("b") == {B: 2}
-    captured_at(world, "first", 5, a)
-    captured_at(world, "second", 7, a)
-    assert world.fold.restored_starts("b") == {B: 7}
-    world.trigger("open")
-    assert world.fold.restored_starts("b") == {B: 7}, "one that is not captured proves nothing"
-    author = opened(world, "later")
-    done(world, author, (B, 9), plan="later", positions=(at(3),))
-    assert world.fold.restored_starts("b") == {B: 3}
-
-
 def test_where_they_start_is_known_behind_a_checkpoint_and_to_who_forgets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However many restores of others came later, and whoever reads: a worker that starts a year after it, too."""
     monkeypatch.setattr("snapkafka.protocol.ledger_checkpoint.KEEP_LEFT", 0)
     world = World(fold=LedgerState(history=False))
-    captured_at(world, "before", 9)
     restored(world, at(4, 6, agent="x"), at(2, agent="y"))
     for number in range(3):
         author = opened(world, f"of c {number}", apps=("c",))
         done(world, author, (A, number), plan=f"of c {number}", apps=("c",))
-    for expected in (2, 5):
-        assert world.fold.restored_starts("b") == {B: expected}
-        ledger = list(enumerate(world.ledger))
-        chunks = take_checkpoint(ledger, first_n=10**6, chunk=3, snapshots=1)
-        late = LedgerState(start=len(ledger), history=False)
-        for offset, record in enumerate(chunks, len(ledger)):
-            late.apply(offset, record)
-        assert late.whole
-        assert late.restored_starts("b") == {B: expected}
-        assert late.restores.rules("b", B) == world.fold.restores.rules("b", B) != {}
-        captured_at(world, f"after {expected}", 5)
+    ledger = list(enumerate(world.ledger))
+    late = LedgerState(start=len(ledger), history=False)
+    for offset, record in enumerate(
+        take_checkpoint(ledger, first_n=10**6, chunk=3, snapshots=1), len(ledger)
+    ):
+        late.apply(offset, record)
+    assert late.whole
+    assert late.restores.starts("b") == {B: 2} == world.fold.restores.starts("b")
+    assert late.restores.rules("b", B) == world.fold.restores.rules("b", B) != {}
     assert list(late.restores.views) == ["r", "of c 2"], "what nobody goes by any more is not kept"
 
 

@@ -160,7 +160,7 @@ class SmallWorld:
                 state[written.agent] = written.value
         rules = self.ledger.restores.rules("p", INPUT) if "positions" not in self.broken else {}
         if self.committed is None:  # else what the app says of that
-            starts = self.ledger.restored_starts("p") if "expired" not in self.broken else {}
+            starts = self.ledger.restores.starts("p") if "expired" not in self.broken else {}
             self.committed = starts.get(INPUT, len(self.log) if self.reset == "latest" else 0)
         if self.committed < self.begin:  # a deleted offset
             self.committed = len(self.log) if self.reset == "latest" else self.begin

@@ -114,9 +114,10 @@ class AppliedRestores:
 
     async def _require_committed(self, topics: Collection[str]) -> None:
         """Refuse to start where the group has lost the offset of a restored input: the app's reset policy would pass
-        over, or run again, what the restore has put there. The ledger knows where it starts."""
-        app, ledger = self._driver.app.conf.id, self._driver.machine.ledger
-        if not any(tp.topic in topics for tp in ledger.restores.starts(app)):
+        over, or run again, what the restore has put there."""
+        app = self._driver.app.conf.id
+        starts = {tp: at for tp, at in self._restores.starts(app).items() if tp.topic in topics}
+        if not starts:
             return
         try:
             committed = await self._driver.admin.committed(app)
@@ -125,9 +126,7 @@ class AppliedRestores:
                 f"app {app} was restored, and what its group has committed is unknown: {error}",
                 hint=error.hint,
             ) from error
-        starts = ledger.restored_starts(app)
-        lost = sorted(tp for tp in starts.keys() - committed.keys() if tp.topic in topics)
-        if lost:
+        if lost := sorted(starts.keys() - committed.keys()):
             raise InstallError(
                 f"group {app} has committed nothing any more for {', '.join(map(str, lost))}, where a restore has put"
                 " it: the broker has deleted its offsets",
@@ -135,7 +134,8 @@ class AppliedRestores:
                     f"kafka-consumer-groups --reset-offsets --execute --group {app} --topic {tp.topic}:{tp.partition}"
                     f" --to-offset {starts[tp]}"
                     for tp in lost
-                ),
+                )
+                + ", or to where the latest snapshot since has found it (`snapkafka show`)",
             )
 
     # -- the ledger -----------------------------------------------------------------------------------------------
