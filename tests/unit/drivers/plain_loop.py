@@ -1,4 +1,4 @@
-"""The parts of a plain loop around a driver that has joined; its ledger and its producer's queue are lists."""
+"""The parts of a plain loop around a driver that has joined; the queue of its producer is a list."""
 
 from __future__ import annotations
 
@@ -14,16 +14,8 @@ from snapkafka.drivers import Consumer, PlainDriver, Producer, Table
 from snapkafka.drivers.plain.running_events import Events, Run
 from snapkafka.drivers.sends import Sends, Transaction
 from snapkafka.kafka import Connection
-from snapkafka.protocol import (
-    AssignedInput,
-    Hello,
-    InputsAssigned,
-    InputTopic,
-    LedgerRead,
-    LedgerRecord,
-    TopicPartition,
-    Trigger,
-)
+from snapkafka.protocol import TopicPartition
+from tests.unit.drivers.listed import Listed
 
 WHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
 ORDERS = TopicPartition("orders", 0)
@@ -34,33 +26,12 @@ def consumer(**more: Any) -> Consumer:
     return Consumer(WHERE | {"group.id": "billing", "enable.auto.commit": False} | more)
 
 
-class Driver(PlainDriver):
-    """A driver whose ledger is a list, and which has joined."""
+class Driver(Listed, PlainDriver):
+    """A driver that has joined."""
 
     def __init__(self) -> None:
         super().__init__(Config(namespace="shop"), Connection(bootstrap="127.0.0.1:1"))
-        self.written: list[LedgerRecord] = []
-        self.say_hello(Hello(n=1, app="billing", inputs=(InputTopic(topic="orders", partitions=1),)))
-        self.assign()
-
-    def assign(self) -> None:
-        """Be assigned the input, from its start on."""
-        given = AssignedInput(tp=ORDERS, agents=("loop",), position=0)
-        self.feed(InputsAssigned(generation=1, inputs=(given,), changelogs=()))
-
-    def write(self, record: LedgerRecord) -> None:
-        self.written.append(record)
-        self.feed(LedgerRead(offset=len(self.written) - 1, record=record))
-
-    def changed(self) -> None:
-        """Nobody waits."""
-
-    def start_timer(self, action: Any) -> None:
-        """Time does not pass."""
-
-    def snapshot(self) -> int:
-        self.write(Trigger(n=99, id="now"))
-        return self.machine.colours.epoch
+        self.joins("billing", ORDERS, "loop")
 
 
 class Queue(Producer):

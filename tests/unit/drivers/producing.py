@@ -12,58 +12,40 @@ from snapkafka.config import Config
 from snapkafka.drivers import AppliedRestores
 from snapkafka.drivers.aio_client import AioClient, send_markers
 from snapkafka.drivers.faust.outbound.producer import OutgoingRecords
-from snapkafka.drivers.process import Process
 from snapkafka.drivers.sends import Sends
-from snapkafka.protocol import (
-    Cause,
-    Hello,
-    LedgerRead,
-    LedgerRecord,
-    SendMarkers,
-    Trigger,
-)
+from snapkafka.protocol import Cause, SendMarkers
+from tests.unit.drivers.listed import Listed
 from tests.worlds.memory_broker import LEDGER, PARTITIONS, THERE, Broker
 
 __all__ = ["PARTITIONS", "THERE", "Broker", "Driver", "Faust"]
 
 
-class Driver(Process):
-    """The host of what stamps, with a ledger that is a list; it has joined."""
-
-    ledger: Any
+class Driver(Listed):
+    """The host of what stamps; it has joined."""
 
     def __init__(self) -> None:
         conf = SimpleNamespace(processing_guarantee="at_least_once", id="p")
         super().__init__(Config(namespace="n", cause=True), SimpleNamespace(conf=conf))
-        self.ledger_id, self.ledger = LEDGER, []
+        self.ledger_id = LEDGER
         self.cause: Cause | None = None
         #: Of a marker's partition and epoch, the seq it is due before.
         self.due: dict[tuple[Any, int], int] = {}
         self.restored = AppliedRestores(self)  # type: ignore[arg-type]
         self.sends = Sends(self, lambda: self.cause)
         self.client: AioClient | None = None
-        self.say_hello(Hello(n=1, app="p"))
-
-    def write(self, record: LedgerRecord) -> None:
-        self.ledger.append(record)
-        self.feed(LedgerRead(offset=len(self.ledger) - 1, record=record))
+        self.joins("p")
 
     def send_markers(self, action: SendMarkers) -> None:
         for tp in action.tps:
             self.due[tp, action.epoch] = self.machine.colours.sent[tp].next_seq
         send_markers(self.sends, lambda: self.client, action)
 
-    def start_timer(self, action: Any) -> None:
-        """Time does not pass."""
-
     def stand_down(self, what: str, error: Exception) -> None:
         """What fails here fails the test."""
         raise AssertionError(what) from error
 
-    def snapshot(self, name: str = "now") -> int:
-        epoch = len(self.ledger) + 1
-        self.write(Trigger(n=epoch + 100, id=name, marker_topics=("t",)))
-        return epoch
+    def snapshot(self, name: str = "now", **more: Any) -> int:
+        return super().snapshot(name, marker_topics=("t",), **more)
 
     async def settle(self) -> None:
         await asyncio.gather(*self._tasks)

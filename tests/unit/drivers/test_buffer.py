@@ -199,7 +199,7 @@ async def test_r7_what_the_producer_itself_refuses_of_a_table_is_reported(way: B
     with pytest.raises(ProducerSendError):
         await way.emptying()
     driver.machine.event_ended(cause)
-    (abort,) = [record for record in driver.ledger if isinstance(record, Abort)]
+    (abort,) = driver.found(Abort)
     assert (abort.epoch, abort.code, abort.culprit) == (epoch, "send-failed", "t[0]")
     assert not driver.machine.colours.busy
     driver.cause = None
@@ -208,7 +208,7 @@ async def test_r7_what_the_producer_itself_refuses_of_a_table_is_reported(way: B
     driver.snapshot("next")
     await way.taken()
     await driver.settle()
-    (closed,) = [record for record in driver.ledger if isinstance(record, Report)]
+    (closed,) = driver.found(Report)
     (end,) = [end for end in closed.sent if (end.topic, end.partition) == THERE]
     assert [(it.first, it.last, it.refused, it.undone) for it in end.unacknowledged] == [(0, 0, True, False)]
     assert end.last_seq == 1

@@ -83,7 +83,7 @@ async def test_a_red_reply_tears_who_asked_in_white(*, stamped: bool) -> None:
     epoch = way.driver.snapshot("now")
     await way.callback(message(0, [("_sk", way.stamp(epoch))] if stamped else []))
     assert machine.colours.running == {asking: epoch}
-    (closed,) = [record for record in way.driver.ledger if isinstance(record, Report)]
+    (closed,) = way.driver.found(Report)
     assert [(torn.agent, torn.offset, torn.table) for torn in closed.torn] == [("ask", 3, "")]
 
 

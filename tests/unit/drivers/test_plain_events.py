@@ -225,7 +225,7 @@ def test_what_a_failed_commit_may_have_committed_keeps_its_seqs(
     loop.transactions.aborted(confirmed=confirmed)
     sent = loop.invoices
     assert (sent.next_seq, [item.refused for item in sent.unacknowledged]) == (next_seq, [False] * next_seq)
-    loop.driver.assign()
+    loop.driver.assign(ORDERS, "loop")
     assert [item.replay_until for item in loop.driver.machine.positions.note()] == [until]
     assert not loop.colours.busy
 

@@ -18,18 +18,8 @@ from faust.types.tuples import TP
 from snapkafka.config import Config
 from snapkafka.drivers import FaustDriver
 from snapkafka.drivers.faust.inbound.running_events import StreamRecords
-from snapkafka.protocol import (
-    Abort,
-    AssignedInput,
-    Cause,
-    Hello,
-    InputsAssigned,
-    InputTopic,
-    Joined,
-    LedgerRead,
-    TopicPartition,
-    Trigger,
-)
+from snapkafka.protocol import Abort, Cause, Report, TopicPartition
+from tests.unit.drivers.listed import Listed
 
 INPUT = TP("in", 0)
 WINDOW = (0.0, 9.9)
@@ -39,6 +29,13 @@ class Order(faust.Record, serializer="json"):  # type: ignore[call-arg]
     """A value that changes in place."""
 
     n: int
+
+
+class Driver(Listed, FaustDriver):
+    """A driver that has joined."""
+
+    def report(self, record: Report) -> None:
+        self.write(record)
 
 
 class Worker:
@@ -55,30 +52,15 @@ class Worker:
         self.expiring = app.Table("expiring", default=int).tumbling(10.0, expires=5.0)
         self.set_windows = app.SetTable("set_windows").tumbling(10.0)
         app.finalize()
-        self.app, self.offset, self.actions = app, 0, list[Any]()
-        self.readings: dict[int, StreamRecords] = {}
-        self.driver = driver = FaustDriver(app=app, config=Config(namespace="looks"))
+        self.epoch, self.readings = 0, dict[int, StreamRecords]()
+        self.driver = driver = Driver(app, Config(namespace="looks"))
         driver.events.attach(app.sensors)
-        driver.do = self.actions.extend  # type: ignore[method-assign, assignment]
         driver.tables.attach()
         for table in app.tables.values():
             table.partition_for_key = lambda key: 0
             table.send_changelog = lambda *a, **k: SimpleNamespace(message=SimpleNamespace(partition=0))
             table._send_changelog = lambda *a, **k: None
-        hello = Hello(n=1, app="looks", inputs=(InputTopic(topic="in", partitions=1),))
-        self.feed(Joined(hello=hello))
-        self.read(hello)
-        given = AssignedInput(tp=TopicPartition(*INPUT), agents=("a",), position=0)
-        self.feed(InputsAssigned(generation=1, inputs=(given,), changelogs=()))
-        self.read(self.actions[-1].record)
-        self.epoch = 0
-
-    def feed(self, event: Any) -> None:
-        self.actions += self.driver.machine.handle(event)
-
-    def read(self, record: Any) -> None:
-        self.feed(LedgerRead(offset=self.offset, record=record))
-        self.offset += 1
+        driver.joins("looks", TopicPartition(*INPUT), "a")
 
     async def start(self) -> Worker:
         self.driver.loop, self.driver.thread = asyncio.get_running_loop(), threading.get_ident()
@@ -99,12 +81,12 @@ class Worker:
         self.driver.events.event_out(INPUT, offset, stream, None, ({}, reading.current))
 
     def cut(self) -> None:
-        self.epoch = self.offset + 1
-        self.read(Trigger(n=2, id="s"))
+        self.epoch = self.driver.snapshot()
 
     @property
     def torn(self) -> list[int]:
-        return [torn.offset for torn in self.driver.machine.open.cuts[self.epoch].torn]
+        cuts = [self.driver.machine.open.cuts.get(self.epoch), *self.driver.found(Report)]
+        return [torn.offset for cut in cuts if cut is not None for torn in cut.torn]
 
 
 @pytest.fixture
@@ -323,12 +305,6 @@ async def test_an_event_that_an_agent_acknowledges_later_runs_until_then(worker:
     assert not worker.driver.machine.colours.running
 
 
-def aborted(worker: Worker) -> list[tuple[int, str, str]]:
-    """What the machine has aborted: epoch, code, culprit."""
-    records = [getattr(action, "record", None) for action in worker.actions]
-    return [(r.epoch, r.code, r.culprit) for r in records if isinstance(r, Abort)]
-
-
 def in_own_thread(work: Callable[[], Any]) -> None:
     """A thread of the app's own, that is waited for without giving way to the loop."""
     thread = threading.Thread(target=work, name="own")
@@ -349,7 +325,7 @@ async def test_what_an_event_waits_for_in_a_thread_counts_before_it_is_over(
     worker.end(0)
     assert worker.torn == [0]
     await asyncio.sleep(0)
-    assert aborted(worker) == []
+    assert worker.driver.found(Abort) == []
 
 
 async def test_what_an_event_waits_for_in_a_thread_counts_before_it_sends(worker: Worker) -> None:

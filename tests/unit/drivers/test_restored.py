@@ -33,7 +33,7 @@ def restore(driver: Any, *positions: tuple[str, int, tuple[int, ...]], plan: str
     """App p is restored; the bases of its input and its changelog are `BASE`. Returns the author."""
     note(driver, "begun", plan=plan, snapshot="s", apps=("p",))
     driver.append(Hello(n=driver.number(), app="snapkafka-restore", mode=RESTORE))
-    author = len(driver.ledger) - 1
+    author = len(driver.written) - 1
     note(driver, "begun", plan=plan, author=author)
     note(
         driver,
@@ -162,7 +162,7 @@ async def test_a_worker_whose_memory_is_older_than_a_restore_crashes(
     """It was suspended. What it reads of the restore when it wakes up may be over by then: a checkpoint stands in the
     place of the records since."""
     restore(worker, plan="earlier")
-    worker.machine.process = len(worker.ledger)  # at the commit point every process of its app has left
+    worker.machine.process = len(worker.written)  # at the commit point every process of its app has left
     worker.admin.committed_here[TopicPartition("in", 0)] = (BASE, "")
     await worker.restored.await_turn(["in"])
     read = worker.restored.ledger_read

@@ -43,7 +43,7 @@ class Way:
         return [None if stamp is None else stamp.seq for stamp in self.broker.stamps()]
 
     def aborts(self) -> list[tuple[int, str]]:
-        return [(it.epoch, it.code) for it in self.driver.ledger if isinstance(it, Abort)]
+        return [(it.epoch, it.code) for it in self.driver.found(Abort)]
 
     async def all_settled(self) -> None:
         await self.producer.flush()
@@ -251,7 +251,7 @@ async def test_r7_of_a_transaction_that_is_not_committed_every_send_is_undone(
         committing.transactions.on_rebalanced(SimpleNamespace(assignment=set, transactions=ours))
     assert not committing.driver.machine.colours.busy
     assert (committing.sent.next_seq, committing.sent.unacknowledged) == (0, ())
-    (abort,) = [it for it in committing.driver.ledger if isinstance(it, Abort)]
+    (abort,) = committing.driver.found(Abort)
     assert (abort.epoch, abort.code) == (epoch, "send-failed")
 
 
@@ -267,9 +267,7 @@ async def test_r7_of_a_commit_that_fails_nothing_counts_and_faust_is_notified(
     committing.error = error
     with pytest.raises(type(error)):
         await getattr(committing.producer, step)(*([{}, "app"] if "offsets" in step else []))
-    assert [(it.epoch, it.code) for it in committing.driver.ledger if isinstance(it, Abort)] == [
-        (epoch, code)
-    ]
+    assert [(it.epoch, it.code) for it in committing.driver.found(Abort)] == [(epoch, code)]
     assert not committing.driver.machine.colours.busy
     assert [it.refused for it in committing.sent.unacknowledged] == [False] * (code == "send-unsettled")
 

@@ -180,7 +180,7 @@ class Side:
             elif step.what == "go on":
                 self.broker.answers.set()
             elif step.what == "cut" and self.driver is not None:
-                self.driver.snapshot(f"s{len(self.driver.ledger)}")
+                self.driver.snapshot(f"s{len(self.driver.written)}")
             elif step.what == "send":
                 if self.kind == "transactions":
                     await self.client.begin_transaction()
