@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
 import signal
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from aiokafka import AIOKafkaProducer
-
 from snapkafka.checks import CutView, Verdict
 from snapkafka.protocol import SnapshotView
-from snapkafka.testing import RunningSystem, Worker, create_topics, wait_until
-from tests.observing import Observer, observing
+from snapkafka.testing import Broker, wait_until
+from tests.driver.live import Feed, Live, live
 
 from .judge import Log, read_log, verdict_of
 
@@ -31,25 +26,17 @@ ATTEMPTS: Final = 3
 STEP_S: Final = 60.0
 
 
-@dataclass
-class Lane:
+class Lane(Live):
     """The app, who feeds it, and what came of it."""
 
-    bootstrap: str
-    namespace: str
-    system: RunningSystem
-    observer: Observer
-    order: Path
-    asked: int = 0  # requests
-    captured: list[int] = field(default_factory=list)  # epochs
-    deaths: dict[str, SnapshotView] = field(default_factory=dict)  # what became of the snapshot, by step
+    def __init__(self, run: Live) -> None:
+        super().__init__(run.system, run.observer, run.app, run.partitions)
+        self.order = self.system.folder / "order"
+        self.captured: list[int] = []  # epochs
+        self.deaths: dict[str, SnapshotView] = {}  # what became of the snapshot, by step
 
-    def start_worker(self) -> Worker:
-        return self.system.start_worker(
-            self.namespace,
-            {"DYING_ID": self.namespace, "DYING_ORDER": str(self.order)},
-            module="tests.chaos.dying",
-        )
+    def start_one(self) -> None:
+        self.start("tests.chaos.dying", DYING_ID=self.app, DYING_ORDER=str(self.order))
 
     def die_at(self, step: str) -> None:
         """Let the worker die there in mid-snapshot, start the next, and take snapshots until one is captured."""
@@ -61,22 +48,15 @@ class Lane:
         assert worker.status == -signal.SIGKILL, worker.last_lines()
         assert not self.order.exists(), f"it died, but not at: {step}"
         self.system.kill(worker)
-        self.start_worker()
-        wait_until(
-            "the next worker to be given all inputs",
-            lambda: any(
-                len(view.inputs) == 4 for view in self.observer.state.living() if view.process not in dead
-            ),
-            timeout_s=120,
-            system=self.system,
-        )
+        self.start_one()
+        self.await_successor(dead)
         self.deaths[step] = self.observer.decided(epoch, STEP_S)
-        self.take(f"after-{len(self.deaths)}")
+        self.take_good(f"after-{len(self.deaths)}")
 
-    def take(self, name: str) -> None:
+    def take_good(self, name: str) -> None:
         """A snapshot, and another if the first waits in vain for somebody dead whom it names."""
         for attempt in range(ATTEMPTS):
-            view = self.observer.take(f"{name}-{attempt}", ttl_ms=TTL_MS, timeout_s=STEP_S)
+            view = self.take(f"{name}-{attempt}", ttl_ms=TTL_MS, timeout_s=STEP_S)
             if view.failure is None:
                 self.captured.append(view.epoch)
                 return
@@ -115,37 +95,16 @@ class Lane:
                     by_cause[record.cause].add(record.process)
         return sum(len(processes) > 1 for processes in by_cause.values())
 
-    async def feed(self, over: threading.Event) -> None:
-        """Requests at an even rate."""
-        async with AIOKafkaProducer(bootstrap_servers=self.bootstrap) as producer:
-            while not over.is_set():
-                await producer.send_and_wait(
-                    f"{self.namespace}-requests", key=f"k{self.asked % 7}".encode(), value=b"{}"
-                )
-                self.asked += 1
-                await asyncio.sleep(1 / RATE)
-
 
 @contextlib.contextmanager
-def lane(bootstrap: str, namespace: str, folder: Path) -> Iterator[Lane]:
+def lane(kafka: Broker, namespace: str, folder: Path) -> Iterator[Lane]:
     """The app started and fed."""
-    folder.mkdir()
-    create_topics(bootstrap, f"{namespace}-requests", f"{namespace}-coming", partitions=2)
-    changelogs = [f"{namespace}-{table}-changelog" for table in ("gone", "come")]
-    create_topics(bootstrap, *changelogs, partitions=2, config={"cleanup.policy": "compact"})
-    system, over = RunningSystem(bootstrap=bootstrap, namespace=namespace, folder=folder), threading.Event()
-    try:
-        with observing(bootstrap, namespace) as observer:
-            made = Lane(bootstrap, namespace, system, observer, folder / "order")
-            made.start_worker()
-            observer.wait_for_workers(system)
-            feeding = threading.Thread(target=lambda: asyncio.run(made.feed(over)))
-            feeding.start()
-            try:
-                wait_until("requests to flow", lambda: made.asked > RATE, timeout_s=30, system=system)
-                yield made
-            finally:
-                over.set()
-                feeding.join()
-    finally:
-        system.stop()
+    with live(
+        kafka, namespace, folder, topics=("requests", "coming"), tables=("gone", "come"), app=namespace
+    ) as run:
+        made = Lane(run)
+        made.start_one()
+        made.await_workers()
+        with Feed(run.system.bootstrap, run.topic("requests"), RATE) as feed:
+            made.until("requests to flow", lambda: len(feed.places) > RATE, 30)
+            yield made

@@ -32,8 +32,9 @@ def test_killed_between_each_two_steps_of_cut_and_closing(
     was written; the next one is captured; every one that is captured is borne out by the log."""
 
     def run(number: int) -> tuple[dict[str, SnapshotView], Counter[str]]:
-        with lane(kafka.bootstrap, f"{namespace}-{number}", tmp_path / str(number)) as one:
-            one.take("first")
+        (tmp_path / str(number)).mkdir()
+        with lane(kafka, f"{namespace}-{number}", tmp_path / str(number)) as one:
+            one.take_good("first")
             for step in STEPS[number::LANES]:
                 one.die_at(step)
             return one.deaths, judged(one)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
+from confluent_kafka import Message, Producer
 
 from snapkafka.protocol import SnapshotView, TopicPartition
 from snapkafka.testing import Broker, RunningSystem, Worker, create_topics, wait_until
@@ -32,6 +34,15 @@ class Live:
     def await_workers(self) -> None:
         self.observer.wait_for_workers(self.system)
 
+    def await_successor(self, dead: Collection[int]) -> None:
+        """Wait until one worker that is not among these processes has all inputs of the app."""
+
+        def has_all() -> bool:
+            living = [view for view in self.observer.state.living() if view.process not in dead]
+            return any(0 < len(v.inputs) == sum(it.partitions for it in v.hello.inputs) for v in living)
+
+        self.until("the next worker to have all inputs", has_all, 120)
+
     def until(self, what: str, holds: Callable[[], bool], timeout_s: float = 60) -> None:
         wait_until(what, holds, timeout_s=timeout_s, system=self.system)
 
@@ -47,6 +58,37 @@ class Live:
 
     def take(self, name: str, **options: Any) -> SnapshotView:
         return self.observer.take(name, **options)
+
+
+class Feed:
+    """Sends numbers to a topic at an even rate for the length of a block, by a client that asks no other broker."""
+
+    def __init__(self, bootstrap: str, topic: str, rate: float) -> None:
+        self.sent, self.places = 0, list[tuple[int, int]]()  # partition and offset
+        self._bootstrap, self._topic, self._rate = bootstrap, topic, rate
+        self._over, self._thread = threading.Event(), threading.Thread(target=self._feed)
+
+    def __enter__(self) -> Feed:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _feed(self) -> None:
+        producer = Producer({"bootstrap.servers": self._bootstrap, "log_level": 0})
+
+        def delivered(error: object, message: Message) -> None:
+            assert error is None, error
+            self.places.append((message.partition() or 0, message.offset() or 0))
+
+        while not self._over.wait(1 / self._rate):
+            key = b"k%d" % (self.sent % 7)
+            producer.produce(self._topic, b"%d" % self.sent, key, on_delivery=delivered)
+            self.sent += 1
+            producer.poll(0)
+        assert producer.flush(30) == 0, "not everything was sent within 30 s"
 
 
 async def produce(bootstrap: str, topic: str, count: int) -> None:

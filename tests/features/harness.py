@@ -281,12 +281,14 @@ def running(
         stop(*(side.system for side in sides))
 
 
-def quick_and_slow(
+def both_counting(
     bootstrap: str, namespace: str, folder: Path, **more: Any
 ) -> contextlib.AbstractContextManager[Pair]:
-    """Both runs of the app with an agent that is quick and one that is slow; `more`: see `running`."""
-    topics: Any = {"inputs": ("quick", "slow"), "outputs": ("quick-out", "slow-out"), "changelogs": ["quick"]}
-    return running(bootstrap, namespace, folder, "tests.features.apps.outage", **topics, **more)
+    """Both runs of the app that counts, with an agent that is slow; `more`: see `running`."""
+    topics: Any = {"inputs": ("counted", "slow"), "outputs": ("counted-out", "slow-out")}
+    more["env"] = {"FEATURES_SLOW": "yes", **(more.get("env") or {})}
+    module = "tests.features.apps.counting"
+    return running(bootstrap, namespace, folder, module, **topics, changelogs=["counted"], **more)
 
 
 def await_inputs(side: Side, ready: Path, count: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
@@ -12,16 +11,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from snapkafka.kafka import SETTINGS, Connection, KafkaTopicAdmin, topic_name
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics, wait_until
+from tests.driver.live import Feed
 from tests.freezing import freeze, thaw
 
-from .harness import PARTITIONS, Pair, Side, count_records, is_marker, produce, quick_and_slow
+from .harness import PARTITIONS, Pair, Side, both_counting, count_records, is_marker, produce
 from .judging import Judge, Row
 
 pytestmark = pytest.mark.timeout(400)
@@ -38,7 +38,7 @@ MISSED_S, ANSWER_S = 20.0, 10.0
 #: lose eight seconds at a time.
 AS_FAST, STOP_S = 0.9, 4.0
 BACK_S = 60.0
-INPUTS, OUTPUTS = ("quick", "slow"), ("quick-out", "slow-out")
+INPUTS, OUTPUTS = ("counted", "slow"), ("counted-out", "slow-out")
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Cluster:
 @pytest.fixture
 def cluster(namespace: str) -> Iterator[Cluster]:
     with EmbeddedKafka() as main:
-        bootstrap, prefix = main.bootstrap, f"{namespace}-outage"
+        bootstrap, prefix = main.bootstrap, f"{namespace}-counting"
         create_topics(bootstrap, *(f"{prefix}-in-{name}" for name in INPUTS), partitions=PARTITIONS)
         for side in ("ours", "plain"):
             create_topics(
@@ -64,11 +64,11 @@ def cluster(namespace: str) -> Iterator[Cluster]:
             )
             create_topics(
                 bootstrap,
-                f"{prefix}-{side}-quick-changelog",
+                f"{prefix}-{side}-counted-changelog",
                 partitions=PARTITIONS,
                 config={"cleanup.policy": "compact"},
             )
-        commit_once(bootstrap, f"{prefix}-in-quick")
+        commit_once(bootstrap, f"{prefix}-in-counted")
         with second_of(main) as other:
             admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
             wait_until("both brokers", lambda: len(admin.list_topics(timeout=20).brokers) == 2, timeout_s=60)
@@ -99,37 +99,6 @@ def commit_once(bootstrap: str, topic: str) -> None:
     consumer.close()
 
 
-class Feed:
-    """Feeds both runs, all the while; by a client that knows the broker of the inputs, and asks no other one."""
-
-    def __init__(self, pair: Pair) -> None:
-        self._pair = pair
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._feed)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _feed(self) -> None:
-        producer = Producer({"bootstrap.servers": self._pair.bootstrap, "log_level": 0})
-        sent = self._pair.sent.setdefault("quick", [])
-
-        def delivered(error: object, message: Message) -> None:
-            assert error is None, error
-            sent.append((message.partition() or 0, message.offset() or 0))
-
-        numbers = itertools.count()
-        while not self._over.wait(1 / RATE):
-            key = b"k%d" % (next(numbers) % 7)
-            producer.produce(f"{self._pair.input}-quick", b"{}", key, on_delivery=delivered)
-            producer.poll(0)
-        assert producer.flush(30) == 0, "not everything was sent within 30 s"
-
-
 def answered(pair: Pair, ask: Callable[[KafkaTopicAdmin], Coroutine[Any, Any, T]]) -> T:
     """By a client that is made now: it hears of the brokers that are there, and asks no other one."""
 
@@ -144,16 +113,16 @@ def answered(pair: Pair, ask: Callable[[KafkaTopicAdmin], Coroutine[Any, Any, T]
 
 
 def written(pair: Pair, side: Side) -> int:
-    outputs = [TopicPartition(f"{side.id}-quick-out", partition) for partition in range(PARTITIONS)]
+    outputs = [TopicPartition(f"{side.id}-counted-out", partition) for partition in range(PARTITIONS)]
     return sum(answered(pair, lambda admin: admin.log_ends(outputs)).values())
 
 
 def committed(pair: Pair) -> dict[str, int]:
-    """How far both runs have committed `quick`."""
+    """How far both runs have committed `counted`."""
 
     def position(side: Side) -> int:
         places = answered(pair, lambda admin: admin.committed(side.id))
-        return sum(at for tp, (at, _) in places.items() if tp.topic.endswith("in-quick"))
+        return sum(at for tp, (at, _) in places.items() if tp.topic.endswith("in-counted"))
 
     return {side.id: position(side) for side in pair.sides}
 
@@ -165,7 +134,7 @@ def brokers(bootstrap: str) -> int:
 
 def outputs_between(side: Side, start_ms: float, end_ms: float) -> tuple[int, float]:
     """How many were appended meanwhile, and the longest time without one in seconds; by the clock of the broker."""
-    records = [record for record in side.records["quick-out"] if not is_marker(record)]
+    records = [record for record in side.records["counted-out"] if not is_marker(record)]
     times = sorted(record.timestamp_ms for record in records if start_ms <= record.timestamp_ms <= end_ms)
     stops = [after - before for before, after in itertools.pairwise([start_ms, *times, end_ms])]
     return len(times), max(stops) / 1_000
@@ -203,13 +172,14 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(
     events, sends and commits go on as fast as without snapkafka. The snapshot is captured then, though its time is
     over: the report comes before the word that it is late (R12), and is as true as one in time; the next one, too."""
     hold = tmp_path / "hold"
-    with quick_and_slow(
+    with both_counting(
         cluster.main.bootstrap,
         cluster.namespace,
         tmp_path,
         env={"FEATURES_HOLD": str(hold)},
     ) as pair:
-        with Feed(pair):
+        with Feed(pair.bootstrap, f"{pair.input}-counted", RATE) as feed:
+            pair.sent["counted"] = feed.places
             wait_until(
                 "both runs to be at work",
                 lambda: all(written(pair, side) > 3 * RATE for side in pair.sides),
@@ -235,7 +205,7 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(
             assert pair.observer.times[view.captured_at] >= back_ms, "its report was there before"
             pair.epochs.append(open_one)
             pair.snapshot(retries=3)  # who was silent may be declared dead while the first one is requested
-        pair.wait_for({"quick-out": len(pair.sent["quick"]), "slow-out": 2})
+        pair.wait_for({"counted-out": len(pair.sent["counted"]), "slow-out": 2})
         pair.finish()
         gained = {side.id: after[side.id] - before[side.id] for side in pair.sides}
         ours, plain = (outputs_between(side, gone_ms, back_ms) for side in pair.sides)
@@ -247,5 +217,5 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(
         assert gained[pair.ours.id] >= AS_FAST * gained[pair.plain.id] > 0, "commits"
         assert ours[1] < plain[1] + STOP_S, "the longest stop"
         judge = Judge(pair)
-        judge.same(Row("away", INPUTS, OUTPUTS, tables=("quick",)))
+        judge.same(Row("away", INPUTS, OUTPUTS, tables=("counted",)))
         judge.consistent()

@@ -14,6 +14,7 @@ from snapkafka.errors import SnapshotFailedError, TriggerRefusedError
 from snapkafka.kafka import Connection
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, wait_until
+from tests.driver.live import Feed
 
 from .harness import PARTITIONS, Pair, is_marker, read_topics, running
 from .judging import Judge
@@ -34,28 +35,19 @@ class Roll:
         self.pair = pair
         self.where = Connection(bootstrap=pair.bootstrap)
         self.outcomes: list[str] = []
-        self.asked = 0
-        self._over = threading.Event()
-        self._threads = [threading.Thread(target=self._feed), threading.Thread(target=self._ask)]
+        self.feed = Feed(pair.bootstrap, f"{pair.input}-going", RATE)
+        self._over, self._asking = threading.Event(), threading.Thread(target=self._ask)
 
     def __enter__(self) -> Roll:
-        for thread in self._threads:
-            thread.start()
+        self._asking.start()
+        self.feed.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
         print(*self.outcomes, sep="\n")
-        for thread in self._threads:
-            thread.join()
-
-    def _feed(self) -> None:
-        while not self._over.is_set():
-            numbers = range(self.asked, self.asked + RATE)
-            self.pair.send(
-                {"going": [(f"k{n % 7}", json.dumps(n).encode(), None) for n in numbers]}, seconds=1.0
-            )
-            self.asked += RATE
+        self._asking.join()
+        self.feed.__exit__()
 
     def _ask(self) -> None:
         pair = self.pair
@@ -148,7 +140,7 @@ def test_r15_rolled_out_worker_by_worker_and_taken_back(
         assert all(pair.ours.id in outcome or "are paused" in outcome for outcome in named), (
             "each says by whom"
         )
-        await_answers(pair, roll.asked)
+        await_answers(pair, roll.feed.sent)
         pair.end()
         assert any(is_marker(record) for record in pair.ours.records["mid"]), "no marker was sent at all"
         answers = [record for record in pair.ours.records["out"] if not is_marker(record)]

@@ -24,25 +24,25 @@ from snapkafka.kafka import SETTINGS, Connection, KafkaTopicAdmin, topic_name
 from snapkafka.testing import Broker
 from tests.kafka.guarding import PASSWORD, guarded_broker
 
-from .harness import Pair, quick_and_slow
+from .harness import Pair, both_counting
 from .judging import Judge, Row
 from .test_outage import begin_slow
 
 pytestmark = pytest.mark.timeout(400)
 
-ROW = Row("quick", ("quick",), ("quick-out",), tables=("quick",))
+ROW = Row("counted", ("counted",), ("counted-out",), tables=("counted",))
 COUNT = 200
 #: Events, and over how many seconds: longer than what happens meanwhile.
 LOAD, LOAD_S = 600, 20.0
 
 
 def feed(pair: Pair, count: int = COUNT, seconds: float = 4.0) -> None:
-    pair.send({"quick": [(f"k{n % 7}", b"{}", None) for n in range(count)]}, seconds=seconds)
+    pair.send({"counted": [(f"k{n % 7}", b"{}", None) for n in range(count)]}, seconds=seconds)
 
 
 def compare(pair: Pair, count: int = COUNT) -> None:
     """Wait for what both runs write, stop them, and compare it."""
-    pair.wait_for({"quick-out": count})
+    pair.wait_for({"counted-out": count})
     pair.end()
     judge = Judge(pair)
     judge.same(ROW)
@@ -52,7 +52,7 @@ def compare(pair: Pair, count: int = COUNT) -> None:
 
 def as_without_us(bootstrap: str, namespace: str, folder: Path, env: Mapping[str, str] | None = None) -> str:
     """The app does what it would without us, and says that it takes no part; return the log of its worker."""
-    with quick_and_slow(bootstrap, namespace, folder, env=env, joins=False) as pair:
+    with both_counting(bootstrap, namespace, folder, env=env, joins=False) as pair:
         feed(pair)
         assert not pair.observer.state.processes, "it has joined: this shows nothing"
         compare(pair)
@@ -88,7 +88,7 @@ async def create(bootstrap: str, ledger: str) -> None:
 def test_r15_paused_and_resumed_without_a_restart(kafka: Broker, namespace: str, tmp_path: Path) -> None:
     """What is under way fails by that name, nothing is started meanwhile, and the next is captured."""
     here = Connection(bootstrap=kafka.bootstrap)
-    with quick_and_slow(kafka.bootstrap, namespace, tmp_path) as pair:
+    with both_counting(kafka.bootstrap, namespace, tmp_path) as pair:
         pair.snapshot()
         processes = set(pair.observer.state.processes)
         with ThreadPoolExecutor(1) as pool:
@@ -104,7 +104,7 @@ def test_r15_paused_and_resumed_without_a_restart(kafka: Broker, namespace: str,
             pair.snapshot()
             assert not load.done(), "nothing was sent during the last of it"
             load.result()
-        pair.wait_for({"quick-out": LOAD})
+        pair.wait_for({"counted-out": LOAD})
         pair.snapshot()
         compare(pair, LOAD)
         assert set(pair.observer.state.processes) == processes, "a worker has joined anew"
@@ -117,7 +117,7 @@ def test_r15_each_mode_leaves_the_app_as_it_is(
     """Outputs, changelogs, headers and exceptions are those of an app without us. `observe` writes nothing anywhere and
     says what a snapshot would hold; `stamp` puts a header on every record, joins, and refuses snapshots."""
     env = {"FEATURES_MODE": mode}
-    with quick_and_slow(kafka.bootstrap, namespace, tmp_path, env=env, joins=mode == "stamp") as pair:
+    with both_counting(kafka.bootstrap, namespace, tmp_path, env=env, joins=mode == "stamp") as pair:
         feed(pair)
         if mode == "stamp":
             with pytest.raises(TriggerRefusedError):

@@ -1,28 +1,31 @@
-"""An app that commits its positions seldom: a crash leaves effects of events that it will run again."""
+"""An app that counts its events, sends what it saw, and waits FEATURES_SLEEP s after each. Where FEATURES_COMMIT is
+long, a crash leaves effects of events that it will run again.
+
+With FEATURES_SLOW there is an agent `slow`, too: it says when it starts and ends, and is busy with its event for some
+seconds. While the file FEATURES_HOLD is there, a report of a cut is not sent: beside it there is a file `.held` then.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 from typing import Any
 
 from faust.tables.recovery import Recovery
 
-from tests.features.apps.common import new_app, saw, source, target
+from snapkafka.kafka import KafkaLedger
+from snapkafka.protocol import LedgerRecord, Report
+from tests.features.apps.common import each, new_app, saw, source, target
 
-COMMIT = float(os.environ.get("FEATURES_COMMIT", "600"))
 app = new_app(
     processing_guarantee=os.environ.get("FEATURES_GUARANTEE", "at_least_once"),
-    broker_commit_interval=COMMIT,
+    broker_commit_interval=float(os.environ.get("FEATURES_COMMIT", "0.5")),
     broker_session_timeout=6.0,
     broker_heartbeat_interval=1.0,
     consumer_auto_offset_reset=os.environ.get("FEATURES_RESET", "earliest"),
 )
-SLEEP = float(os.environ["FEATURES_SLEEP"])
-#: Recovery goes on so much later than what it awaits has ended, as where the loop has that much else to do.
-LINGERS = float(os.environ.get("FEATURES_LINGERS", "0"))
-
-
+SLEEP = float(os.environ.get("FEATURES_SLEEP", "0"))
 counted_out = target(app, "counted-out")
 counted = app.Table("counted", key_type=str, value_type=int, default=int)
 
@@ -35,15 +38,39 @@ async def count(stream: Any) -> None:
         await asyncio.sleep(SLEEP)
 
 
-def linger() -> None:
-    wait = Recovery._wait
+if "FEATURES_SLOW" in os.environ:
+    slow_out = target(app, "slow-out")
 
-    async def wait_and_linger(self: Any, *args: Any, **kwargs: Any) -> None:
-        await wait(self, *args, **kwargs)
+    @each(app, "slow", out=slow_out)
+    async def linger(event: Any) -> dict[str, Any]:
+        await slow_out.send(**saw("slow", event))
+        await asyncio.sleep(8.0)
+        return {}
+
+
+HOLD = Path(os.environ.get("FEATURES_HOLD", os.devnull))
+append = KafkaLedger.append
+
+
+async def append_when_let(self: KafkaLedger, record: LedgerRecord) -> int:
+    """As slow as a network may be, in the moment in which a test wants it so."""
+    while isinstance(record, Report) and HOLD.is_file():  # noqa: ASYNC240 -- the test takes it away
+        HOLD.with_suffix(".held").touch()
+        await asyncio.sleep(0.01)
+    return await append(self, record)
+
+
+KafkaLedger.append = append_when_let  # type: ignore[method-assign]
+
+#: Recovery goes on so much later than what it awaits has ended, as where the loop has that much else to do.
+LINGERS = float(os.environ.get("FEATURES_LINGERS", "0"))
+wait = Recovery._wait
+
+
+async def wait_and_linger(self: Any, *args: Any, **kwargs: Any) -> None:
+    await wait(self, *args, **kwargs)
+    if LINGERS:
         await asyncio.sleep(LINGERS)
 
-    Recovery._wait = wait_and_linger
 
-
-if LINGERS:
-    linger()
+Recovery._wait = wait_and_linger
