@@ -28,16 +28,7 @@ from snapkafka.wire import headers as wire
 
 from .patches import contained
 from .process import Process
-from .sends import (
-    RECORDING,
-    FullError,
-    Partition,
-    Run,
-    Sends,
-    Stamp,
-    Transaction,
-    outcome_of,
-)
+from .sends import RECORDING, FullError, Partition, Run, Sends, Stamp, Transaction, outcome_of
 
 #: What a broker answers where a batch is too large for the topic, or for a segment of its log.
 TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)

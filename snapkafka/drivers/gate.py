@@ -25,6 +25,13 @@ PASSES: Final = Decision(passes=True)
 STAYS: Final = Decision(passes=False)
 
 
+def ended_by(stamp: wire.Stamp, tp: TopicPartition, offset: int) -> ChannelEnded:
+    """Return the end of a channel that a marker is."""
+    return ChannelEnded(
+        tp=tp, offset=offset, sender=stamp.process, epoch=stamp.epoch, previous=stamp.previous
+    )
+
+
 class Gate:
     """The gate in front of one process.
 
@@ -53,10 +60,7 @@ class Gate:
         host = self._host
         if stamp.marker:
             host.metrics.count("markers")
-            ended = ChannelEnded(
-                tp=tp, offset=offset, sender=stamp.process, epoch=stamp.epoch, previous=stamp.previous
-            )
-            return Decision(passes=False, met=MarkerMet(epoch=stamp.epoch), ended=ended)
+            return Decision(False, MarkerMet(epoch=stamp.epoch), ended_by(stamp, tp, offset))
         with host.lock:
             if host.machine.ledger.is_void(stamp.process, tp, offset):
                 host.metrics.count("ignored", "before-a-restore")

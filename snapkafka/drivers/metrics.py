@@ -32,11 +32,7 @@ COUNTERS: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
         ("foreign-header", "no-such-trigger", "before-a-restore", "ledger-garbage"),
         "Records without a header that counts",
     ),
-    "never_read": (
-        "reason",
-        tuple(WHY_UNREAD),
-        "Records of its inputs that this worker passed without reading",
-    ),
+    "never_read": ("reason", (*WHY_UNREAD,), "Records of its inputs that this worker passed without reading"),
     "requests": (
         "api",
         ("Fetch", "ListOffsets", "Metadata", "Produce"),

@@ -92,11 +92,6 @@ class FaustDriver(Process):
         if self.incoming is not None:
             self.incoming.held.forget()
 
-    def transactions_rebalanced(self, consumer: Any) -> None:
-        """Fail the open transactions of partitions that are others' now."""
-        if self.outgoing is not None and self.outgoing.transactions is not None:
-            self.outgoing.transactions.on_rebalanced(consumer)
-
     # -- the hooks of the loop ----------------------------------------------------------------------------------------
 
     def membership_read(self) -> None:

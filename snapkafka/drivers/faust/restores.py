@@ -258,10 +258,10 @@ async def refuse_restored(app: Any, why: str) -> None:
         async with asyncio.timeout(ANSWERS_WITHIN_S), KafkaTopicAdmin(connection_of(app)) as admin:
             notes = {note for _, note in (await admin.committed(app.conf.id)).values()}
     except Exception as error:  # it runs without us, so nothing of ours stops it
-        level = logging.WARNING if isinstance(error, SnapkafkaError | TimeoutError) else logging.DEBUG
-        logger.log(
-            level, "snapkafka: could not check whether this app was restored: %r", error, extra=about()
-        )
+        if isinstance(error, SnapkafkaError | TimeoutError):
+            logger.warning(
+                "snapkafka: could not check whether this app was restored: %r", error, extra=about()
+            )
         return
     plans = [note.removeprefix(RESTORED_METADATA) for note in notes if note.startswith(RESTORED_METADATA)]
     if plans:

@@ -145,10 +145,12 @@ class ConfluentParticipant(Participant):
                 if quiet_s is not None and time.monotonic() - quiet_since >= quiet_s:
                     return
                 continue
-            if not self._is_record(message) or not self._take_in(consumer, message):
-                continue
-            yield message
-            quiet_since = time.monotonic()
+            if (error := message.error()) is None:
+                if self._take_in(consumer, message):
+                    yield message
+                    quiet_since = time.monotonic()
+            elif error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
 
     def rewind(self) -> None:
         """Go back to the committed positions, after an aborted transaction."""
@@ -160,15 +162,6 @@ class ConfluentParticipant(Participant):
         self.events.unwound = False
 
     # -- records that come in ---------------------------------------------------------------------------------------
-
-    def _is_record(self, message: Any) -> bool:
-        """Return whether this is a record; raise the client's own errors."""
-        error = message.error()
-        if error is None:
-            return True
-        if error.code() != KafkaError._PARTITION_EOF:
-            raise KafkaException(error)
-        return False
 
     def _take_in(self, consumer: Consumer, message: Any) -> bool:
         """Return whether the loop gets this record now."""

@@ -50,12 +50,7 @@ class Table:
         self._send: Callable[[int, bytes, bytes | None], None]
 
     def bind(
-        self,
-        host: Process,
-        group: str,
-        *,
-        events: Events,
-        send: Callable[[int, bytes, bytes | None], None],
+        self, host: Process, group: str, *, events: Events, send: Callable[[int, bytes, bytes | None], None]
     ) -> None:
         """Make this the table of a loop, and of no other. `send`: appends a change to a partition of the changelog."""
         if self._host is not None and not self._host.absent:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -16,10 +15,7 @@ from snapkafka.protocol.records import (
     REMOTE,
     REMOTE_STATE,
     RESTORE,
-    Hello,
     InputTopic,
-    Retention,
-    Table,
     TopicPartition,
 )
 
@@ -143,22 +139,6 @@ async def _positions(
                 hint=f"give position {begin} to go on without them; raise retention.ms of the topic",
             )
     return found
-
-
-def hello_of(
-    node: str, topics: tuple[InputTopic, ...], table: Table, retention: Retention, host: str
-) -> Hello:
-    """Compose the `Hello` of a process. `table`, `retention`: of its state."""
-    return Hello(
-        n=0,
-        app=node,
-        host=host or socket.gethostname(),
-        mode=REMOTE,
-        inputs=topics,
-        tables=(table,),
-        retention=(retention,),
-        reset="earliest" if topics else "",
-    )
 
 
 def require_alone(node: str, ledger: LedgerView) -> None:

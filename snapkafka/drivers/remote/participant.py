@@ -14,6 +14,8 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
+from socket import gethostname
 from typing import Any, cast
 
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
@@ -33,7 +35,7 @@ from snapkafka.ports import Ledger
 from snapkafka.protocol.actions import AskState, SendMarkers, TurnedRed
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import AssignedInput, InputsAssigned, StateGiven, StateRefused, StopAsked
-from snapkafka.protocol.records import RESTORE, ChangelogEnd, InputTopic, Table, TopicPartition
+from snapkafka.protocol.records import REMOTE, RESTORE, ChangelogEnd, Hello, InputTopic, Table, TopicPartition
 
 from ..aio_client import AioClient
 from ..hello import open_changelog
@@ -48,7 +50,6 @@ from .inputs import (
     Marker,
     changed_input,
     changelog_of,
-    hello_of,
     key_of,
     require_alone,
     require_node,
@@ -181,7 +182,11 @@ class Participant(Process):
         AioClient(self._producer, Sends(self, self._cause.get))
         await self.ledger.open()  # the tasks would ask again for ever for one that cannot be used
         self.connected(self.ledger, self.admin)
-        self.say_hello(hello_of(self.node, starts.topics, table, retention, self._hostname))
+        hello = Hello(
+            n=0, app=self.node, host=self._hostname or gethostname(), mode=REMOTE, inputs=starts.topics
+        )
+        reset = "earliest" if starts.topics else ""
+        self.say_hello(replace(hello, tables=(table,), retention=(retention,), reset=reset))
         try:
             async with asyncio.timeout(self.bounds.call_s):
                 await self.follower.until(lambda: bool(self.left) or self.process is not None)

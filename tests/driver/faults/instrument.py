@@ -22,6 +22,7 @@ from typing import Any, Final
 PACKAGES: Final = (
     "snapkafka.drivers.aio_client",
     "snapkafka.drivers.faust",
+    "snapkafka.drivers.gate",
     "snapkafka.drivers.ledger",
     "snapkafka.drivers.machine_driver",
     "snapkafka.drivers.metrics",

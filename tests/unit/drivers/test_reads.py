@@ -147,10 +147,7 @@ HELD: dict[str, tuple[Callable[[Worker], Any], Callable[[Worker], Any]]] = {
     "set, cleared": (lambda w: w.sets["k"], lambda w: w.sets["k"].clear()),
     "items of sets": (lambda w: list(w.sets.items()), lambda w: w.sets["k"].add(7)),
     "global set": (lambda w: w.global_sets["k"], lambda w: w.global_sets["k"].add(7)),
-    "window of a set": (
-        lambda w: w.set_windows.table["k", WINDOW],
-        lambda w: w.set_windows["k"].add(7),
-    ),
+    "window of a set": (lambda w: w.set_windows.table["k", WINDOW], lambda w: w.set_windows["k"].add(7)),
     "keys of windows": (lambda w: _first(iter(w.windows.keys())), lambda w: w.windows.__setitem__("n", 7)),
     "items of windows, now": (
         lambda w: _first(w.windows.items().current(SimpleNamespace(message=SimpleNamespace(timestamp=1.0)))),

@@ -286,11 +286,7 @@ async def test_of_two_processes_of_one_name_the_later_has_the_inputs_and_the_oth
 
 @pytest.mark.parametrize(
     ("topic", "why"),
-    [
-        (None, "deleted"),
-        (Topic(2, "8" * 32), "recreated"),
-        (Topic(3, "7" * 32), "has new partitions"),
-    ],
+    [(None, "deleted"), (Topic(2, "8" * 32), "recreated"), (Topic(3, "7" * 32), "has new partitions")],
 )
 async def test_an_input_that_changes_ends_the_session_by_name(
     here: Here, topic: Topic | None, why: str

@@ -135,10 +135,7 @@ class Side:
         self.faust: Any = None
         self.held: Transaction | None = None
         if kind == "faust":
-            given = {
-                "producer_max_batch_size": BATCH_BYTES,
-                "producer_max_request_size": PRODUCER_BYTES,
-            }
+            given = {"producer_max_batch_size": BATCH_BYTES, "producer_max_request_size": PRODUCER_BYTES}
             self.faust = Faust(self.broker, self.driver, **given)
             self.emptying = asyncio.create_task(self._empty(self.faust.buffer), context=copy_context())
         else:

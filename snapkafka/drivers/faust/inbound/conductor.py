@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from snapkafka.protocol import ChannelEnded, MarkerMet, RecordMet, TopicPartition
+from snapkafka.protocol import MarkerMet, RecordMet, TopicPartition
 from snapkafka.wire import headers as wire
 
+from ...gate import ended_by
 from .holding import HeldInputs
 
 if TYPE_CHECKING:
@@ -68,15 +69,7 @@ class IncomingRecords:
             await self.take_out(message)
             self.driver.metrics.count("markers")
             await asyncio.shield(self.driver.spawn(self.driver.follower.meet(MarkerMet(epoch=stamp.epoch))))
-            self.driver.recorder.take(
-                ChannelEnded(
-                    tp=tp,
-                    offset=message.offset,
-                    sender=stamp.process,
-                    epoch=stamp.epoch,
-                    previous=stamp.previous,
-                )
-            )
+            self.driver.recorder.take(ended_by(stamp, tp, message.offset))
         except Exception as error:
             self.driver.stand_down("to record a marker", error)
 

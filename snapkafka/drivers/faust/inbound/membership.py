@@ -113,8 +113,9 @@ class Membership:
             await driver.follower.for_inputs(
                 asked=asking.done, moved_on=lambda: app.consumer_generation_id != generation
             )
-            if app.consumer_generation_id == generation:  # else it begins anew
-                driver.transactions_rebalanced(self._consumer)
+            transactions = None if driver.outgoing is None else driver.outgoing.transactions
+            if transactions is not None and app.consumer_generation_id == generation:  # else it begins anew
+                transactions.on_rebalanced(self._consumer)
         except Exception as error:
             driver.stand_down("to announce its inputs", error)
 

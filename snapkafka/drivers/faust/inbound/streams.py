@@ -18,12 +18,7 @@ if TYPE_CHECKING:
     from ..driver import FaustDriver
 
 #: Methods by which an agent gets batches; does it acknowledge by hand?
-BATCHES: Final = {
-    "take": False,
-    "take_events": False,
-    "take_with_timestamp": False,
-    "noack_take": True,
-}
+BATCHES: Final = {"take": False, "take_events": False, "take_with_timestamp": False, "noack_take": True}
 
 
 def watch_streams(driver: FaustDriver) -> None:
