@@ -109,17 +109,7 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
     world.counts.update(f"found: {finding.kind}" for finding in findings)
     # Who was told that a send failed knows of it: for the rest the snapshot is to be as sound as any other.
     otherwise = verdict_of(view, [finding for finding in findings if finding.kind not in REPORTED], ())
-    truth = Truth(
-        view=view,
-        steps=world.history.steps,
-        executions=world.history.executions,
-        records=world.broker.records(truth=True),
-        replays=otherwise is Verdict.VERIFIED_WITH_REPLAYS,
-        readers=world.readers,
-        stripped=_stripped(world),
-        unstamped=world.broker.unstamped,
-    )
-    found = causal(truth)
+    found = causal(truth_of(world, view, replays=otherwise is Verdict.VERIFIED_WITH_REPLAYS))
     found += [] if not verdict.good else list(_unreported(world, view))
     found += _aligned(world, view, in_flight_of_living)
     if verdict.good and world.fold.lost_from is not None and snapshot.captured_at >= world.fold.lost_from:
@@ -131,6 +121,20 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
     doubted = [*_doubted(world, findings), *_doubted_topics(world, view, findings)]
     doubted += _doubted_left(world, findings)
     return [*found, *doubted, *_unlisted(world, view, findings), *_never_read(world, view)], verdict
+
+
+def truth_of(world: World, view: CutView, *, replays: bool) -> Truth:
+    """Return a snapshot with the true history. `replays`: whether its verdict lists some."""
+    return Truth(
+        view=view,
+        steps=world.history.steps,
+        executions=world.history.executions,
+        records=world.broker.records(truth=True),
+        replays=replays,
+        readers=world.readers,
+        stripped=_stripped(world),
+        unstamped=world.broker.unstamped,
+    )
 
 
 def _aligned(world: World, view: CutView, in_flight: int) -> Iterator[Violation]:

@@ -67,23 +67,17 @@ def attributes(item: object) -> Iterator[str]:
     yield from getattr(item, "__dict__", ())
 
 
-class Bystander:
-    """A process on a ledger that nobody keeps: what it asks for is thrown away, but for its own appends."""
+def bystander() -> Process:
+    """A process on a ledger that nobody keeps."""
+    return Process(World(fold=LedgerState(history=False)), "p", (A,))
 
-    def __init__(self) -> None:
-        self.world = World(fold=LedgerState(history=False))
-        self.process = Process(self.world, "p", (A,))
-        self.ledger = self.world.ledger
 
-    def hear(self) -> None:
-        self.process.catch_up()
-
-    def trim(self) -> None:
-        """The test keeps nothing either."""
-        self.world.ledger[:-1] = [None] * (len(self.world.ledger) - 1)  # type: ignore[list-item]
-        self.world.logs.clear()
-        self.process.asked.clear()
-        self.process.turned.clear()
+def forget(p: Process) -> None:
+    """The test keeps nothing either of what the process asks for."""
+    p.world.ledger[:-1] = [None] * (len(p.world.ledger) - 1)  # type: ignore[list-item]
+    p.world.logs.clear()
+    p.asked.clear()
+    p.turned.clear()
 
 
 def quiet(p: Process, k: int) -> None:
@@ -100,8 +94,8 @@ def sending(p: Process, k: int) -> None:
 
 def absent_minded(p: Process, k: int) -> None:
     """Its own triggers have names that are taken, so that they are no epochs."""
-    if k:
-        p.world.append(Trigger(process=p.id, n=10**7 + k, id=f"{k - 1:06}"))
+    if k > 1:
+        p.world.append(Trigger(process=p.id, n=10**7 + k, id=f"{k // 2 - 1:06}"))
 
 
 def stuck(p: Process, k: int) -> None:
@@ -131,58 +125,41 @@ def moving(p: Process, k: int) -> None:
     p.give(A, positions={A: k}, generation=k + 2)
 
 
-def abort(here: Bystander, work: Callable[[Process, int], None], first: int, last: int) -> None:
-    """Snapshots that are aborted before the process has reported, with work before and after the cut."""
-    here.process.hold_timing = True
-    for k in range(first, last):
-        work(here.process, k)
-        epoch = here.world.trigger(f"{k:06}")
-        here.hear()
-        work(here.process, k)
-        here.world.append(Abort(n=10**8 + k, epoch=epoch, code="x", reason="y"))
-        here.hear()
-        here.process.ack()
-        here.trim()
+def take(p: Process, work: Callable[[Process, int], None], snapshots: range, *, overlap: bool) -> None:
+    """Snapshots that are aborted before the process has reported, with work before and after the cut; or (`overlap`)
+    when the next one is cut, so that there is always one open."""
+    p.hold_timing = True
+    for k in snapshots:
+        work(p, 2 * k)
+        epoch = p.world.trigger(f"{k:06}")
+        p.catch_up()
+        work(p, 2 * k + 1)
+        for done in sorted({*p.world.fold.open} - ({epoch} if overlap else set())):
+            p.world.append(Abort(n=10**8 + k, epoch=done, code="x", reason="y"))
+        p.catch_up()
+        p.ack()
+        forget(p)
 
 
-@pytest.mark.parametrize("work", [quiet, sending, absent_minded, stuck, moving])
-def test_an_aborted_snapshot_leaves_no_memory_behind(work: Callable[[Process, int], None]) -> None:
-    """R4: it needs no undo, and the process simply stays red. Issue 4: "an aborted snapshot leaves no memory behind
-    (measured)". Here no container of the machine or of a fold without history grows by one element."""
-    here = Bystander()
-    abort(here, work, 0, WARM)
-    before = sizes((here.process.machine, here.world.fold))
-    abort(here, work, WARM, SNAPSHOTS)
-    after = sizes((here.process.machine, here.world.fold))
+@pytest.mark.parametrize(
+    ("work", "overlap"),
+    [
+        *((work, False) for work in (quiet, sending, absent_minded, stuck, moving)),
+        *((work, True) for work in (quiet, sending, slow)),
+    ],
+)
+def test_snapshots_leave_no_memory_behind(work: Callable[[Process, int], None], *, overlap: bool) -> None:
+    """R4: one that is aborted needs no undo, the process simply stays red; and of an app whose events or transactions
+    take longer than from one snapshot to the next some cut is always open. No container of the machine or of a fold
+    without history grows by one element."""
+    p = bystander()
+    take(p, work, range(WARM), overlap=overlap)
+    before = sizes((p.machine, p.world.fold))
+    take(p, work, range(WARM, SNAPSHOTS), overlap=overlap)
+    after = sizes((p.machine, p.world.fold))
+    assert bool(p.machine.open.cuts) is overlap, "else nothing is shown"
     assert {path: (before[path], after[path]) for path in after if after[path] > before[path]} == {}
-    assert here.world.fold.highest_epoch > SNAPSHOTS
-
-
-def overlapping(here: Bystander, work: Callable[[Process, int], None], first: int, last: int) -> None:
-    """Each snapshot is aborted when the next one is cut: there is always one open."""
-    here.process.hold_timing = True
-    for k in range(first, last):
-        work(here.process, 2 * k)
-        epoch = here.world.trigger(f"{k:06}")
-        here.hear()
-        work(here.process, 2 * k + 1)
-        if before := sorted(set(here.world.fold.open) - {epoch}):
-            here.world.append(Abort(n=10**8 + k, epoch=before[0], code="x", reason="y"))
-            here.hear()
-        here.process.ack()
-        here.trim()
-
-
-@pytest.mark.parametrize("work", [quiet, sending, slow])
-def test_snapshots_that_always_overlap_leave_no_memory_behind(work: Callable[[Process, int], None]) -> None:
-    """One a second, of an app whose events take longer, or whose transactions do: some cut is always open."""
-    here = Bystander()
-    overlapping(here, work, 0, WARM)
-    before = sizes((here.process.machine, here.world.fold))
-    overlapping(here, work, WARM, SNAPSHOTS)
-    after = sizes((here.process.machine, here.world.fold))
-    assert here.process.machine.open.cuts, "none was open: nothing is shown"
-    assert {path: (before[path], after[path]) for path in after if after[path] > before[path]} == {}
+    assert p.world.fold.highest_epoch > SNAPSHOTS
 
 
 def test_a_fold_without_history_is_bounded_whatever_the_ledger_holds() -> None:

@@ -14,7 +14,6 @@ import pytest
 
 from snapkafka.protocol import APP_RUNS_WITHOUT, OUT_OF_ORDER, sent
 from snapkafka.sim import WorldPlan, make_plan, run
-from snapkafka.sim.__main__ import main
 from tests.sim.campaign import campaign
 from tests.sim.mutants.plans import (
     acyclic,
@@ -286,10 +285,3 @@ def test_one_seed_is_the_same_byte_for_byte() -> None:
     ]
     assert traces[0] == traces[1]
     assert traces[0].count("\n") > 300
-
-
-def test_a_bad_argument_is_status_2() -> None:
-    for arguments in (["--seed", "many"], ["--what"]):
-        with pytest.raises(SystemExit) as status:
-            main(arguments)
-        assert status.value.code == 2

@@ -118,27 +118,6 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(word in said for word in ("distinct states", "transitions", "outcomes", "no violations"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "what"),
-    [
-        ("explore --world nowhere", "invalid choice: 'nowhere'"),
-        ("explore --replay trigger", "--replay needs --world"),
-        ("explore --world torn --replay trigger", "the choice is one of"),
-        ("explore --wrld", "unrecognized arguments"),
-        ("campaign --seeds x", "invalid int"),
-        ("mutate --seeds x", "invalid int"),
-        ("what", "invalid choice: 'what'"),
-    ],
-)
-def test_a_bad_argument_is_one_line_and_status_2(
-    arguments: str, what: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as status:
-        main(arguments.split())
-    assert status.value.code == 2
-    assert what in capsys.readouterr().err
-
-
 def _key(world: ExploredWorld) -> Hashable:
     """The state of a world, looked at anew, whatever was remembered of it."""
     remembered = world.stage.names

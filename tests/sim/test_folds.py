@@ -19,31 +19,14 @@ def fold_of(records: Sequence[LedgerRecord], *, history: bool) -> LedgerState:
     return state
 
 
+#: What a participant goes by, of each snapshot and of all.
+OF_EACH = ["status", "failure", "failed_at", "captured_at", "contaminated", "required", "expected", "earlier"]
+OF_ALL = ["end", "highest_epoch", "processes", "readers", "paused"]
+
+
 def known(state: LedgerState) -> tuple[object, ...]:
-    """All that a participant goes by."""
-    views = {
-        epoch: (
-            view.status,
-            view.failure,
-            view.failed_at,
-            view.captured_at,
-            view.contaminated,
-            view.required,
-            view.expected,
-            view.earlier,
-            view.earlier,
-        )
-        for epoch, view in state.snapshots.items()
-    }
-    return (
-        state.end,
-        state.highest_epoch,
-        views,
-        state.processes,
-        state.readers,
-        state.taken(),
-        state.paused,
-    )
+    views = {epoch: [getattr(view, it) for it in OF_EACH] for epoch, view in state.snapshots.items()}
+    return views, state.taken(), [getattr(state, it) for it in OF_ALL]
 
 
 @pytest.mark.parametrize("history", [True, False])

@@ -6,20 +6,12 @@ from dataclasses import replace
 
 from snapkafka.checks import CutView
 from snapkafka.sim import World, played
-from snapkafka.sim.judge import Truth, Violation, causal
+from snapkafka.sim.judge import Violation, causal
+from snapkafka.sim.runs import truth_of
 
 
 def judged(world: World, view: CutView) -> list[Violation]:
-    history = world.history
-    truth = Truth(
-        view=view,
-        steps=history.steps,
-        executions=history.executions,
-        records=world.broker.records(truth=True),
-        replays=True,
-        readers=world.readers,
-    )
-    return causal(truth)
+    return causal(truth_of(world, view, replays=True))
 
 
 def test_a_snapshot_without_an_input_that_was_read_is_seen() -> None:
