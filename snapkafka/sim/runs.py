@@ -103,7 +103,8 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
             world.count("in_flight_of_left" if view.left(record.process) else "in_flight")
             in_flight_of_living += view.living(record.process)
     findings = [*findings_of(view, records), *bounds_findings(view)]
-    open_paths = _open_paths(view, records)
+    outside = [f"process {sender.process}" for sender in outside_senders(view, records)]
+    open_paths = [*outside, *(it.app for it in captured.run_without)]
     verdict = verdict_of(view, findings, open_paths)
     world.count(verdict.value)
     world.counts.update(f"found: {finding.kind}" for finding in findings)
@@ -268,12 +269,6 @@ def _bounds(world: World) -> dict[TopicPartition, LogBounds]:
         tp: LogBounds(start=0, end=len(world.broker.log(tp)), topic_id=world.topic_id(tp.topic))
         for tp in places
     }
-
-
-def _open_paths(view: CutView, records: list[LogRecord]) -> list[str]:
-    """Name the processes that are not part of a snapshot and may have passed on something red."""
-    outside = [f"process {sender.process}" for sender in outside_senders(view, records)]
-    return [*outside, *(it.app for it in view.captured.run_without)]
 
 
 def verdict_of(view: CutView, findings: list[Finding], open_paths: Iterable[str] = ()) -> Verdict:

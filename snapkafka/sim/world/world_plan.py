@@ -112,6 +112,10 @@ SOME_HAVE = (
 )
 
 
+#: How often the steps of events are of these kinds.
+OFTEN = ((0.3, "write"), (0.5, "read"), (0.7, "send"), (0.8, "buffer"), (0.85, "ask"))
+
+
 def _draws(feature: str, seed: int, share: float, *, first: int = PINNED_BELOW) -> bool:
     """Return whether the world of a seed has a feature that a share of them has, from the first seed on. Names of
     features are so chosen that the seeds that are known by number have none."""
@@ -227,16 +231,9 @@ def _program(rng: random.Random, topics: list[str], global_table: bool) -> tuple
     ops: list[Op] = []
     for _ in range(rng.randint(2, 5)):
         draw = rng.random()
-        if draw < 0.3:
-            ops.append(("write", rng.choice("xy")))
-        elif draw < 0.5:
-            ops.append(("read", rng.choice("xy")))
-        elif draw < 0.7:
-            ops.append(("send", rng.choice(topics)))
-        elif draw < 0.8:
-            ops.append(("buffer", rng.choice(topics)))
-        elif draw < 0.85:
-            ops.append(("ask", rng.choice(topics)))
+        kind = next((kind for upto, kind in OFTEN if draw < upto), "")
+        if kind:
+            ops.append((kind, rng.choice("xy" if kind in ("write", "read") else topics)))
         elif draw < 0.92 and global_table:
             ops.append((rng.choice(("gread", "gwrite")), rng.choice("uv")))
         else:
