@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -15,8 +16,9 @@ from aiokafka.errors import UnknownTopicOrPartitionError
 from confluent_kafka import Consumer
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
-from snapkafka.kafka import Connection, KafkaBulk, KafkaTopicAdmin, compose_trigger
+from snapkafka.kafka import Connection, KafkaBulk, KafkaRecord, KafkaTopicAdmin, compose_trigger
 from snapkafka.kafka.login import clients
+from snapkafka.kafka.records.bulk import PRODUCER
 from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.ports import Group
 from snapkafka.protocol import Assigned, Hello, InputTopic, LedgerState, TopicPartition
@@ -89,6 +91,15 @@ async def _stable_end(connection: Connection, tp: TopicPartition) -> None:
         bulk.stop.set()
 
 
+async def _append(connection: Connection, tp: TopicPartition) -> None:
+    record = KafkaRecord(*tp, -1, b"k", b"v", (), -1)
+    with (
+        patch.dict(PRODUCER, {"topic.metadata.propagation.max.ms": 2_000}),
+        pytest.raises(LedgerUnusableError),
+    ):
+        await asyncio.to_thread(KafkaBulk(connection).append, [record])
+
+
 ASKS: dict[str, Callable[[KafkaTopicAdmin, TopicPartition], Awaitable[object]]] = {
     "describe": lambda admin, tp: admin.describe_topics([tp.topic]),
     "ends": lambda admin, tp: admin.log_ends([tp]),
@@ -101,6 +112,7 @@ ASKS: dict[str, Callable[[KafkaTopicAdmin, TopicPartition], Awaitable[object]]] 
     "reader": lambda admin, tp: _read(admin.connection, tp),
     "send": lambda admin, tp: _send(admin.connection, tp),
     "keys": lambda admin, tp: _standing_keys(admin.connection, tp),
+    "append": lambda admin, tp: _append(admin.connection, tp),
     "stable end": lambda admin, tp: _stable_end(admin.connection, tp),
 }
 

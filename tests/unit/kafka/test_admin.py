@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from types import SimpleNamespace
-from typing import Any
+from unittest.mock import AsyncMock, call
 
 import pytest
 from aiokafka.errors import GroupCoordinatorNotAvailableError
@@ -21,36 +21,19 @@ from snapkafka.protocol import TopicPartition
 FOUND = {KafkaPartition("in", 0): OffsetAndMetadata(5, "snapkafka:p")}
 
 
-def asked(monkeypatch: pytest.MonkeyPatch, refusals: int) -> tuple[KafkaTopicAdmin, list[str]]:
-    """An administrator whose cluster has no coordinator for so many questions, and the groups that it is asked for."""
-    questions: list[str] = []
-
-    async def offsets(group: str) -> dict[KafkaPartition, OffsetAndMetadata]:
-        questions.append(group)
-        if len(questions) <= refusals:
-            raise GroupCoordinatorNotAvailableError("Unable to get coordinator id")
-        return FOUND
-
-    async def connected(self: Any) -> Any:
-        return SimpleNamespace(list_consumer_group_offsets=offsets)
-
-    monkeypatch.setattr(KafkaTopicAdmin, "_connected", connected)
-    return KafkaTopicAdmin(Connection(bootstrap="127.0.0.1:1")), questions
-
-
-@pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker_errors, "PASSES_WITHIN_S", 0.5)
-
-
 async def test_a_group_without_a_coordinator_is_asked_again_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who has to know waits for it (D6), and does not go on as if nothing were committed."""
-    admin, questions = asked(monkeypatch, refusals=2)
+    monkeypatch.setattr(broker_errors, "PASSES_WITHIN_S", 0.5)
+    moves = GroupCoordinatorNotAvailableError("Unable to get coordinator id")
+    asked = AsyncMock(side_effect=[moves, moves, FOUND])
+    client = SimpleNamespace(list_consumer_group_offsets=asked)
+    monkeypatch.setattr(KafkaTopicAdmin, "_connected", AsyncMock(return_value=client))
+    admin = KafkaTopicAdmin(Connection(bootstrap="127.0.0.1:1"))
     assert await admin.committed("shop") == {TopicPartition("in", 0): (5, "snapkafka:p")}
-    assert questions == ["shop"] * 3
-    admin, _ = asked(monkeypatch, refusals=10_000)
+    assert asked.await_args_list == [call("shop")] * 3
+    asked.side_effect = moves
     with pytest.raises(BrokerUnavailableError):
         await admin.committed("shop")
 

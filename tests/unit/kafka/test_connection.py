@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from unittest.mock import AsyncMock
 
 import pytest
 from aiokafka import errors
@@ -18,6 +19,7 @@ from snapkafka.errors import (
 from snapkafka.kafka import Connection
 from snapkafka.kafka.login.connection import translated
 
+CREATE = "snapkafka.kafka.login.connection.create_conn"
 HERE = Connection(bootstrap="broker:9092")
 
 
@@ -55,11 +57,7 @@ async def test_without_a_ticket_of_kerberos_the_reason_and_what_to_do_are_in_one
     found_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_ticket = GSSError("Major (458752): No credentials were supplied,\nMinor (2529639107): no cache found")
-
-    async def no_login(*_: object, **settings: object) -> None:
-        raise no_ticket
-
-    monkeypatch.setattr("snapkafka.kafka.login.connection.create_conn", no_login)
+    monkeypatch.setattr(CREATE, AsyncMock(side_effect=no_ticket))
     with pytest.raises(AuthenticationError) as error:
         async with translated(HERE, "connect"):
             raise no_ticket if found_by == "client" else errors.KafkaConnectionError("refused")
@@ -77,14 +75,8 @@ async def test_too_few_replicas_in_sync_are_not_taken_for_a_broker_that_is_away(
     late: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client library tells them by no more than a time-out."""
-
-    async def answer(_: object) -> SimpleNamespace:
-        return SimpleNamespace(brokers=[1])
-
-    async def log_in(*_: object, **settings: object) -> SimpleNamespace:
-        return SimpleNamespace(send=answer, close=lambda: None)
-
-    monkeypatch.setattr("snapkafka.kafka.login.connection.create_conn", log_in)
+    answering = AsyncMock(return_value=SimpleNamespace(brokers=[1]))
+    monkeypatch.setattr(CREATE, AsyncMock(return_value=SimpleNamespace(send=answering, close=lambda: None)))
     with pytest.raises(BrokerUnavailableError) as error:
         async with translated(HERE, "append to ledger x"):
             raise late

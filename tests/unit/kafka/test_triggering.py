@@ -138,16 +138,19 @@ async def test_partitions_that_were_added_since_the_app_joined_have_ends_too() -
         assert [(end.partition, end.end) for end in trigger.ends] == [(0, 5), (1, 6), (2, 7)]
 
 
-@pytest.mark.parametrize("failure", [LedgerUnusableError("no right"), BrokerUnavailableError("away")])
-async def test_without_rights_a_trigger_has_neither_ends_nor_markers(failure: Exception) -> None:
-    trigger = await compose_trigger(FakeAdmin(failure=failure), state_of(SHOP))
-    assert trigger.ends == ()
-    assert trigger.marker_topics == ()
-
-
-async def test_a_cluster_that_is_slow_to_look_at_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "away",
+    [
+        {"failure": LedgerUnusableError("no right")},
+        {"failure": BrokerUnavailableError("away")},
+        {"delay_s": 5},
+    ],
+)
+async def test_where_nothing_can_be_seen_in_time_a_trigger_has_neither_ends_nor_markers(
+    away: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(preflight, "LOOK_S", 0.02)
-    trigger = await compose_trigger(FakeAdmin(delay_s=5), state_of(SHOP))
+    trigger = await compose_trigger(FakeAdmin(**away), state_of(SHOP))
     assert (trigger.ends, trigger.marker_topics) == ((), ())
 
 
@@ -161,23 +164,17 @@ OURS, BI = (fake_group(name, frozenset({"orders"})) for name in ("shop", "bi"))
     ("groups", "knowing", "marked"),
     [
         ([], (), ("orders",)),
-        ([OURS], (), ("orders",)),
+        ([OURS], (), ("orders",)),  # it said Hello
         ([OURS, BI], (), ()),
         ([OURS, BI], ("bi",), ("orders",)),
         ([fake_group("bi", frozenset({"clicks"}))], (), ("orders",)),
-        ([fake_group("share", None)], (), ()),
+        ([fake_group("share", None)], (), ()),  # what it reads cannot be told
         ([fake_group("share", None)], ("share",), ("orders",)),
-        ([fake_group("snapkafka.ns.shop", frozenset({"orders"}), ())], (), ("orders",)),
-    ],
-    ids=[
-        "nobody reads",
-        "who reads said Hello",
-        "another reads too",
-        "another reads and is allow-listed",
-        "another reads something else",
-        "what it reads cannot be told",
-        "what it reads cannot be told, allow-listed",
-        "positions of an earlier snapshot",
+        (
+            [fake_group("snapkafka.ns.shop", frozenset({"orders"}), ())],
+            (),
+            ("orders",),
+        ),  # of an earlier snapshot
     ],
 )
 async def test_markers_go_only_where_every_group_knows_them(
@@ -357,13 +354,10 @@ async def test_apps_out_of_scope_that_run_without_taking_part_are_noted() -> Non
         state.apply(state.end, record)
     reads = frozenset({"orders", "more"})
     groups = [
+        *(fake_group(name, reads) for name in ("retired", "off", "on", "never")),
         fake_group("shop", reads, ("a", "b")),
-        fake_group("retired", reads),
-        fake_group("off", reads),
         fake_group("half", None, ("a", "b")),
-        fake_group("on", reads),
         fake_group("stopped", reads, ()),
-        fake_group("never", reads),
     ]
     admin = FakeAdmin(known_groups=groups)
     scoped = await compose_trigger(admin, state, apps=["shop"])
