@@ -119,9 +119,8 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
         found = []  # nobody who lives had sent there in white: no check can see it
         world.count("stripped_unseen")
     found = [] if otherwise is Verdict.UNVERIFIABLE or verdict is Verdict.VERIFIED_OPEN else found
-    doubted = [*_doubted(world, findings), *_doubted_topics(world, view, findings)]
-    doubted += _doubted_left(world, findings)
-    return [*found, *doubted, *_unlisted(world, view, findings), *_never_read(world, view)], verdict
+    found += _doubted(world, view, findings)
+    return [*found, *_unlisted(world, view, findings), *_never_read(world, view)], verdict
 
 
 def truth_of(world: World, view: CutView, *, replays: bool) -> Truth:
@@ -170,39 +169,27 @@ def _shows_stripping(world: World, view: CutView) -> bool:
     return any(end > 0 for topic, end in ends if topic in world.plan.stripped)
 
 
-def _doubted(world: World, findings: list[Finding]) -> Iterator[Violation]:
-    """Find doubts about sends that were undone with their event: those are not lost."""
-    for finding in findings:
-        place = TopicPartition(finding.topic, finding.partition)
-        reported = (
-            failed[:3] == (world.broker.ledger_id, finding.process, place)
-            and finding.a <= failed[3] <= finding.b
+def _doubted(world: World, view: CutView, findings: list[Finding]) -> Iterator[Violation]:
+    """Find doubts without a cause: about sends that were undone with their event, which are not lost; about a topic
+    that was recreated, of which its sender knows, as it has sent there in white since; and about processes that left in
+    order, when all that they had sent was acknowledged (R8)."""
+    for found in findings:
+        process, place = found.process, TopicPartition(found.topic, found.partition)
+        if found.kind == "send-failed" and not any(
+            failed[:3] == (world.broker.ledger_id, process, place) and found.a <= failed[3] <= found.b
             for failed in world.reported_failed
-        )
-        if finding.kind == "send-failed" and not any(reported):
-            what = f"seq {finding.a} to {finding.b} of process {finding.process} to {place} were undone"
+        ):
+            what = f"seq {found.a} to {found.b} of process {process} to {place} were undone"
             yield Violation("doubted", what)
-
-
-def _doubted_topics(world: World, view: CutView, findings: list[Finding]) -> Iterator[Violation]:
-    """Find doubts about a topic that was recreated, of which its sender knows: it has sent there in white since."""
-    for finding in findings:
-        place = TopicPartition(finding.topic, finding.partition)
-        if finding.kind == "last-recreated" and any(
-            record.process == finding.process and record.epoch < view.epoch and not record.marker
+        if found.kind == "last-recreated" and any(
+            record.process == process and record.epoch < view.epoch and not record.marker
             for record in world.broker.log(place)
         ):
-            yield Violation("doubted", f"process {finding.process} knows that {place} was recreated")
-
-
-def _doubted_left(world: World, findings: list[Finding]) -> Iterator[Violation]:
-    """Find doubts about processes that left in order: all that they had sent was acknowledged before (R8)."""
-    if not world.plan.faults.keys() <= IN_ORDER:
-        return
-    for finding in findings:
-        sender = world.fold.processes.get(finding.process) if finding.kind == "left-late" else None
-        if sender is not None and not (sender.dead or sender.goes_on):
-            what = f"process {finding.process} left in order, and offset {finding.offset} is taken for later"
+            yield Violation("doubted", f"process {process} knows that {place} was recreated")
+        sender = world.fold.processes.get(process) if found.kind == "left-late" else None
+        in_order = sender is not None and not (sender.dead or sender.goes_on)
+        if in_order and world.plan.faults.keys() <= IN_ORDER:
+            what = f"process {process} left in order, and offset {found.offset} is taken for later"
             yield Violation("doubted", what)
 
 

@@ -18,3 +18,13 @@ def pair(world: World) -> tuple[Process, Process]:
     p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
     settle(p, q)
     return p, q
+
+
+@pytest.fixture
+def p(pair: tuple[Process, Process]) -> Process:
+    return pair[0]
+
+
+@pytest.fixture
+def q(pair: tuple[Process, Process]) -> Process:
+    return pair[1]

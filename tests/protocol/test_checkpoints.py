@@ -171,9 +171,7 @@ def test_chunks_stay_small_and_number_themselves(world: World) -> None:
     assert names == [(str(n), 1) for n in range(20)]
 
 
-def test_the_first_record_behind_a_checkpoint_is_read_too(
-    world: World, pair: tuple[Process, Process]
-) -> None:
+def test_the_first_record_behind_a_checkpoint_is_read_too(world: World, p: Process) -> None:
     """Somebody says something between its taking and its writing."""
     (chunk,) = take_checkpoint(enumerate(world.ledger), first_n=N)
     upto = len(world.ledger)
@@ -181,11 +179,11 @@ def test_the_first_record_behind_a_checkpoint_is_read_too(
 
 
 def test_chunks_may_come_in_any_order_and_those_of_another_checkpoint_complete_nothing(
-    world: World, pair: tuple[Process, Process]
+    world: World, p: Process, q: Process
 ) -> None:
     """Somebody began to write one and was lost; another took over."""
     epoch = world.trigger()
-    settle(*pair)
+    settle(p, q)
     begun = take_checkpoint(enumerate(world.ledger), first_n=N, chunk=3)
     other = take_checkpoint(enumerate(world.ledger), first_n=2 * N, chunk=3)
     state = LedgerState(start=len(world.ledger))
@@ -197,25 +195,23 @@ def test_chunks_may_come_in_any_order_and_those_of_another_checkpoint_complete_n
 
 
 def test_a_checkpoint_that_stops_short_of_where_the_ledger_begins_is_of_no_use(
-    world: World, pair: tuple[Process, Process]
+    world: World, p: Process
 ) -> None:
     (chunk,) = take_checkpoint(enumerate(world.ledger[:4]), first_n=N)
     assert not read([(9, chunk)], start=6).whole
 
 
-def test_there_is_none_of_a_ledger_whose_beginning_is_missing(
-    world: World, pair: tuple[Process, Process]
-) -> None:
+def test_there_is_none_of_a_ledger_whose_beginning_is_missing(world: World, p: Process) -> None:
     entries = list(enumerate(world.ledger))[2:]
     assert take_checkpoint(entries, first_n=N, start=2) == []
 
 
 def test_the_name_of_a_snapshot_that_is_kept_no_more_stays_taken(
-    world: World, pair: tuple[Process, Process]
+    world: World, p: Process, q: Process
 ) -> None:
     """R1: The first `Trigger` of an (id, attempt) is the snapshot; later ones are no epochs."""
     world.append(Abort(n=1, epoch=world.trigger("x"), code="x", reason="y"))
-    settle(*pair)
+    settle(p, q)
     state = behind(world)
     assert state.snapshots == {}
     for n, attempt in ((2, 1), (3, 2)):
@@ -223,11 +219,11 @@ def test_the_name_of_a_snapshot_that_is_kept_no_more_stays_taken(
         assert state.is_epoch(state.end) == (attempt == 2)
 
 
-def test_only_the_latest_captured_snapshots_are_kept(world: World, pair: tuple[Process, Process]) -> None:
+def test_only_the_latest_captured_snapshots_are_kept(world: World, p: Process, q: Process) -> None:
     epochs = []
     for k in range(4):
         epochs.append(world.trigger(str(k)))
-        settle(*pair)
+        settle(p, q)
     world.append(Verdict(n=1, epoch=epochs[0], verdict="VERIFIED"))
     assert [*behind(world, snapshots=2).snapshots] == epochs[2:]
     state = behind(world, snapshots=0)
@@ -242,11 +238,10 @@ def test_rebalances_of_long_ago_leave_one_record() -> None:
 
 
 def test_what_was_contaminated_stays_so_however_long_ago_who_came_back_has_left(
-    world: World, pair: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch
+    world: World, p: Process, q: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R12: who was taken for dead and comes back with work under way leaves doubts on what was captured meanwhile."""
     monkeypatch.setattr("snapkafka.protocol.ledger_checkpoint.KEEP_LEFT", 0)
-    p, q = pair
     p.start(A, 0)
     world.append(Dead(n=1, dead=p.id))
     void = p.id
@@ -264,9 +259,8 @@ def test_what_was_contaminated_stays_so_however_long_ago_who_came_back_has_left(
 
 
 def test_an_app_stays_retired_for_the_snapshots_that_are_kept_and_for_those_to_come(
-    world: World, pair: tuple[Process, Process]
+    world: World, p: Process, q: Process
 ) -> None:
-    p, q = pair
     p.feed(StopAsked())
     world.append(Retire(n=1, app="p"))
     epoch = world.trigger("without p")
@@ -290,9 +284,7 @@ def test_names_are_taken_for_so_many_snapshots_whoever_reads(world: World) -> No
             assert fold.is_epoch(fold.end) is again
 
 
-def test_when_the_broker_appended_what_is_kept_is_reported(
-    world: World, pair: tuple[Process, Process]
-) -> None:
+def test_when_the_broker_appended_what_is_kept_is_reported(world: World, p: Process) -> None:
     entries = list(enumerate(world.ledger))
     (chunk,) = take_checkpoint(entries, first_n=N, times_ms={at: 1_000 + at for at, _ in entries})
     assert [kept.at_ms for kept in chunk.kept] == [1_000 + kept.offset for kept in chunk.kept] != []
@@ -324,12 +316,12 @@ def begin(entries: Iterable[tuple[int, LedgerRecord]], machine: WorkerProtocol) 
 
 @pytest.mark.parametrize("when", ["then", "before", "nobody wrote one"])
 def test_a_process_joins_where_the_ledger_begins_with_a_checkpoint(
-    world: World, pair: tuple[Process, Process], when: str
+    world: World, p: Process, q: Process, when: str
 ) -> None:
     """It has the epoch of all that was triggered before. Where none stands for what was deleted nobody joins: it would
     not know of what it is red for."""
     epoch = world.trigger()
-    settle(*pair)
+    settle(p, q)
     chunks = take_checkpoint(enumerate(world.ledger), first_n=N, chunk=2)
     upto, machine, hello = (
         len(world.ledger),
@@ -352,11 +344,8 @@ def test_a_process_joins_where_the_ledger_begins_with_a_checkpoint(
         assert machine.ledger.snapshots[epoch].status is Status.CAPTURED
 
 
-def test_a_process_that_missed_what_was_deleted_joins_again(
-    world: World, pair: tuple[Process, Process]
-) -> None:
+def test_a_process_that_missed_what_was_deleted_joins_again(world: World, p: Process, q: Process) -> None:
     """It may have been asked for a cut, or taken for dead. Who has read so far goes on."""
-    p, q = pair
     before = p.id
     for start in (0, p.machine.ledger.end):
         assert p.machine.handle(LedgerBegins(start=start)) == []

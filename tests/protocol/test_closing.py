@@ -42,11 +42,10 @@ def test_r7_who_has_sent_nothing_and_reads_nothing_asks_the_broker_for_nothing(w
 
 
 def test_r7_a_white_send_that_will_leave_as_another_or_never_aborts(
-    world: World, pair: tuple[Process, Process]
+    world: World, p: Process, q: Process
 ) -> None:
     """R7: A failed white send means no `Report`. So does one that was given up with its
     transaction; the next snapshot does not wait for it."""
-    p, q = pair
     white = p.machine.send_entered(p.start(A, 0))
     epoch = world.trigger()
     settle(p, q)
@@ -67,9 +66,8 @@ def test_r7_a_white_send_that_will_leave_as_another_or_never_aborts(
     assert world.snapshot(next_one).status is Status.CAPTURED
 
 
-def test_r7_a_seq_that_was_never_appended_is_given_again(world: World, pair: tuple[Process, Process]) -> None:
+def test_r7_a_seq_that_was_never_appended_is_given_again(world: World, p: Process) -> None:
     """Design, section 4: `seq` counts per (process, topic-partition), so that a gap can accuse (V1)."""
-    p, _ = pair
     assert p.send(B).seq == 0
     effect = p.machine.send_entered(None)
     p.machine.send_unstamped(effect, B, p.machine.send_stamped(effect, B))
@@ -77,9 +75,8 @@ def test_r7_a_seq_that_was_never_appended_is_given_again(world: World, pair: tup
     assert p.send(B).seq == 1
 
 
-def test_r7_a_marker_that_cannot_be_sent_aborts(world: World, pair: tuple[Process, Process]) -> None:
+def test_r7_a_marker_that_cannot_be_sent_aborts(world: World, p: Process, q: Process) -> None:
     """R7: `Report` when report, white sends and markers are acknowledged."""
-    p, q = pair
     other = world.trigger("other")
     p.start(A, 0)
     epoch = world.trigger("this")
@@ -90,9 +87,8 @@ def test_r7_a_marker_that_cannot_be_sent_aborts(world: World, pair: tuple[Proces
     assert world.snapshot(other).failure is None
 
 
-def test_no_marker_goes_into_a_changelog(world: World, pair: tuple[Process, Process]) -> None:
+def test_no_marker_goes_into_a_changelog(world: World, p: Process, q: Process) -> None:
     """Whatever the trigger says: an earlier release names it where another app reads it."""
-    p, q = pair
     changelog = TopicPartition("p-t-changelog", 0)
     p.send(changelog)
     p.send(B)
@@ -104,10 +100,9 @@ def test_no_marker_goes_into_a_changelog(world: World, pair: tuple[Process, Proc
 
 
 def test_r15_a_marker_that_cannot_be_sent_by_who_was_taken_for_dead_meanwhile_harms_nobody(
-    world: World, pair: tuple[Process, Process]
+    world: World, p: Process, q: Process
 ) -> None:
     """It is told in the midst of a send of the app's: what is raised here the app would get."""
-    p, q = pair
     p.start(A, 0)
     epoch = world.trigger()
     settle(p, q)
@@ -119,10 +114,9 @@ def test_r15_a_marker_that_cannot_be_sent_by_who_was_taken_for_dead_meanwhile_ha
 
 
 def test_what_comes_back_after_the_snapshot_is_decided_is_harmless(
-    world: World, pair: tuple[Process, Process]
+    world: World, p: Process, q: Process
 ) -> None:
     """R4: it needs no undo."""
-    p, q = pair
     p.start(A, 0)
     epoch = world.trigger()
     settle(p, q)
@@ -151,10 +145,9 @@ def sent_in(world: World, p: Process, q: Process) -> SentEnd:
 
 
 def test_r15_a_memory_of_failed_sends_that_overflows_names_more_of_them_never_less(
-    world: World, pair: tuple[Process, Process]
+    world: World, p: Process, q: Process
 ) -> None:
     """Design, section 11: bounded memories weaken a verdict when they overflow; they never accuse."""
-    p, q = pair
     failed = set()
     for n in range(5 * RANGES_MAX):
         failed.add(fail(p, refused=n % 3 > 0))
@@ -176,9 +169,8 @@ def test_r7_what_landed_of_unknown_results_counts_below_the_marker(
     assert sent.landed_end == landed
 
 
-def test_r7_the_seq_of_a_marker_that_failed_is_reported(world: World, pair: tuple[Process, Process]) -> None:
+def test_r7_the_seq_of_a_marker_that_failed_is_reported(world: World, p: Process, q: Process) -> None:
     """Nobody could tell it from a record that was lost."""
-    p, q = pair
     p.send(B)
     seq = p.machine.colours.stamp(B)
     p.feed(MarkerSettled(epoch=9_999, tp=B, failure="timed out", seq=seq))
@@ -234,10 +226,7 @@ def test_a_cut_for_a_snapshot_that_is_long_forgotten_still_closes_for_an_older_o
 # -- log ends that the trigger has (R8) ------------------------------------------------------------------------------
 
 
-def test_r8_an_end_that_the_author_may_not_read_is_not_known(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    p, q = pair
+def test_r8_an_end_that_the_author_may_not_read_is_not_known(world: World, p: Process, q: Process) -> None:
     p.end(p.start(A, 0))
     epoch = world.trigger(ends=(LogEnd(topic="b", partition=0, end=5),))
     settle(p, q)
@@ -246,12 +235,12 @@ def test_r8_an_end_that_the_author_may_not_read_is_not_known(
 
 
 def test_r8_that_somebody_who_has_left_is_declared_dead_does_not_matter(
-    world: World, pair: tuple[Process, Process]
+    world: World, p: Process, q: Process
 ) -> None:
     third = Process(world, "r", ())
     world.append(Bye(process=third.id, n=99))
     at = len(world.ledger)
     world.append(Dead(n=77, dead=third.id))
     epoch = world.trigger(asked_at=at)
-    settle(*pair)
+    settle(p, q)
     assert world.snapshot(epoch).status is Status.CAPTURED

@@ -127,9 +127,9 @@ TEARING = {
 
 
 @pytest.mark.parametrize("name", TEARING)
-def test_r6_what_is_torn_and_what_is_not(world: World, pair: tuple[Process, Process], name: str) -> None:
+def test_r6_what_is_torn_and_what_is_not(world: World, p: Process, q: Process, name: str) -> None:
     steps, _, expected = TEARING[name].partition("=>")
-    play = Play(world, *pair)
+    play = Play(world, p, q)
     play.run(steps)
     play.finish()
     found = []
@@ -161,10 +161,9 @@ def test_r6_one_cut_may_serve_snapshots_of_which_some_are_torn(world: World, *, 
     assert torn == {first: [(0, first)], second: [(first, second)] if twice else []}
 
 
-def test_r5_a_send_at_once_is_the_three_steps_in_one(world: World, pair: tuple[Process, Process]) -> None:
+def test_r5_a_send_at_once_is_the_three_steps_in_one(world: World, p: Process) -> None:
     """R5, R7: the same colour, cause, seq and counts, whether its event runs, is over, or is none; and nothing is left
     of one that is undone."""
-    p, _ = pair
     white, over = p.start(A, 0), p.start(A, 1)
     p.end(over)
     epoch = world.trigger()
@@ -190,11 +189,10 @@ def _counts(effect: Effect) -> tuple[int, int]:
 
 
 def test_r5_work_of_several_steps_outside_of_events_may_be_cut_between_two_of_them(
-    world: World, pair: tuple[Process, Process]
+    world: World, p: Process, q: Process
 ) -> None:
     """A timer sends twice, and the process cuts between: the snapshot holds the first send only. It is consistent, no
     check finds anything, and nothing shows that the two belong together."""
-    p, q = pair
     first = p.send(B)
     epoch = world.trigger()
     settle(p, q)

@@ -141,9 +141,7 @@ def test_what_external_and_dead_processes_state_of_themselves_moves_nothing() ->
     assert not fold.processes[0].dead, "it had said Bye"
 
 
-def test_r15_a_pause_fails_what_runs_and_refuses_what_comes(
-    world: World, pair: tuple[Process, Process]
-) -> None:
+def test_r15_a_pause_fails_what_runs_and_refuses_what_comes(world: World, p: Process) -> None:
     running = world.trigger("running")
     world.append(Pause(n=1, paused=True))
     refused = world.trigger("refused")

@@ -27,11 +27,10 @@ from .world import A, B, Process, World, expire, settle
 
 
 def test_r12_a_new_life_keeps_nothing_of_the_old_but_what_it_has_under_way(
-    world: World, pair: tuple[Process, Process]
+    world: World, p: Process, q: Process
 ) -> None:
     """R12: a process that reads its own `Dead` takes a new identity before it sends again; what is under way from the
     old one is nobody's colour, so a snapshot is aborted by name as long as it lasts, and no longer."""
-    p, q = pair
     changelog = TopicPartition("p-t-changelog", 0)
     event = p.start(A, 0)
     p.send(changelog, event)
@@ -78,12 +77,9 @@ def test_r12_while_it_has_no_id_a_process_says_nothing(world: World) -> None:
     assert [p.machine.handle(event) for event in quiet] == [[]] * len(quiet)
 
 
-def test_what_an_event_of_an_earlier_life_sends_is_still_its_effect(
-    world: World, pair: tuple[Process, Process]
-) -> None:
+def test_what_an_event_of_an_earlier_life_sends_is_still_its_effect(world: World, p: Process) -> None:
     """In the colour of the process, but by its cause whoever has the input now can tell that it runs again (V5, R10).
     The simulator found effects of which nobody knew."""
-    p, _ = pair
     event = p.start(A, 0)
     before = p.machine.send_entered(event)
     p.feed(LedgerBegins(recreated=True))

@@ -17,9 +17,8 @@ from .world import A, B, Process, World, settle
 
 
 def test_r7_white_records_in_a_partition_that_nobody_has_named_fail_a_snapshot_but_no_earlier_one(
-    world: World, pair: tuple[Process, Process]
+    world: World, p: Process, q: Process
 ) -> None:
-    p, q = pair
     event = q.start(B, 0)
     earlier = world.trigger("earlier")
     settle(p, q)
@@ -33,10 +32,9 @@ def test_r7_white_records_in_a_partition_that_nobody_has_named_fail_a_snapshot_b
 
 
 def test_r9_an_input_whose_reader_has_left_is_expected_and_fails_the_snapshot_by_name(
-    world: World, pair: tuple[Process, Process]
+    world: World, p: Process, q: Process
 ) -> None:
     """Also one that was added since, and is in no `Hello`: messages may lie in it."""
-    p, q = pair
     added = TopicPartition("b", 1)
     other = Process(world, "q", inputs=(B,), assign=False)
     other.give(added, generation=2)
@@ -51,8 +49,7 @@ def test_r9_an_input_whose_reader_has_left_is_expected_and_fails_the_snapshot_by
 
 
 @pytest.mark.parametrize("what", ["event", "marker", "send", "cut"])
-def test_r12_what_a_report_waits_for(world: World, pair: tuple[Process, Process], what: str) -> None:
-    p, q = pair
+def test_r12_what_a_report_waits_for(world: World, p: Process, q: Process, what: str) -> None:
     if what == "event":
         q.start(B, 7)
     elif what == "send":

@@ -25,10 +25,10 @@ ORDERS = {
 
 @pytest.mark.parametrize("name", ORDERS)
 def test_r3_a_captured_snapshot_stays_so_and_says_that_records_came_out_of_order(
-    world: World, pair: tuple[Process, Process], name: str
+    world: World, p: Process, q: Process, name: str
 ) -> None:
     steps, void = ORDERS[name]
-    play = Play(world, *pair)
+    play = Play(world, p, q)
     play.run(steps)
     play.finish()
     assert {world.snapshot(epoch).status for epoch in play.epochs[1:]} == {Status.CAPTURED}
@@ -38,9 +38,8 @@ def test_r3_a_captured_snapshot_stays_so_and_says_that_records_came_out_of_order
 
 
 def test_a_record_that_comes_after_a_later_one_fails_the_open_snapshot_and_names_the_channel(
-    world: World, pair: tuple[Process, Process]
+    world: World, p: Process, q: Process
 ) -> None:
-    p, q = pair
     running = [p.start(A, 0), p.start(A, 2)]
     epoch = world.trigger()
     settle(p, q)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from snapkafka.protocol import (
     SENT_BARE,
     Dead,
@@ -28,15 +26,9 @@ def send_bare(process: Process, tp: TopicPartition) -> int:
     return len(log)
 
 
-@pytest.fixture
-def pq(world: World) -> tuple[Process, Process]:
-    return Process(world, "p", (A,)), Process(world, "q", (B,))
-
-
 def test_r15_a_new_identity_answers_for_what_left_bare_under_the_old_one(
-    world: World, pq: tuple[Process, Process]
+    world: World, p: Process, q: Process
 ) -> None:
-    p, q = pq
     send_bare(p, B)
     world.append(Dead(process=q.id, n=20_000, dead=p.id))
     p.catch_up()
@@ -48,10 +40,9 @@ def test_r15_a_new_identity_answers_for_what_left_bare_under_the_old_one(
 
 
 def test_r7_a_bare_record_that_fails_is_reported_by_a_seq_of_its_own(
-    world: World, pq: tuple[Process, Process]
+    world: World, p: Process, q: Process
 ) -> None:
     """It would be lost without a trace: no seq is missing, as it had none."""
-    p, q = pq
     p.send(B)
     effect = p.machine.send_entered(None)
     p.do(p.machine.send_appended(effect))
@@ -66,9 +57,8 @@ def test_r7_a_bare_record_that_fails_is_reported_by_a_seq_of_its_own(
 
 
 def test_r15_seqs_that_bare_records_would_have_had_are_given_out_again_or_listed(
-    world: World, pq: tuple[Process, Process]
+    world: World, p: Process, q: Process
 ) -> None:
-    p, q = pq
     stamped = [p.send(B).seq for _ in range(3)]
     p.machine.colours.unused(B, 1, 2)
     assert [p.send(B).seq for _ in range(2)] == stamped[1:]
@@ -79,10 +69,7 @@ def test_r15_seqs_that_bare_records_would_have_had_are_given_out_again_or_listed
     q.feed(StopAsked())
 
 
-def test_r7_a_bare_record_that_fails_while_a_cut_is_open_aborts(
-    world: World, pq: tuple[Process, Process]
-) -> None:
-    p, q = pq
+def test_r7_a_bare_record_that_fails_while_a_cut_is_open_aborts(world: World, p: Process, q: Process) -> None:
     event = p.start(A, 0)
     effect = p.machine.send_entered(event)
     epoch = world.trigger()
@@ -94,11 +81,8 @@ def test_r7_a_bare_record_that_fails_while_a_cut_is_open_aborts(
     assert world.failure(epoch).code == "send-failed"
 
 
-def test_r7_a_seq_that_is_given_back_behind_a_failed_record_is_listed(
-    world: World, pq: tuple[Process, Process]
-) -> None:
+def test_r7_a_seq_that_is_given_back_behind_a_failed_record_is_listed(world: World, p: Process) -> None:
     """It cannot be given out again, as later ones were."""
-    p, _ = pq
     bare, stamped = p.machine.send_entered(None), p.machine.send_entered(None)
     seq = p.machine.send_stamped(stamped, B)
     p.do(p.machine.send_appended(bare))
@@ -109,8 +93,7 @@ def test_r7_a_seq_that_is_given_back_behind_a_failed_record_is_listed(
     assert listed == [(seq, seq, True), (seq + 1, seq + 1, False)]
 
 
-def test_r15_bare_changes_of_a_table_are_in_its_state(world: World, pq: tuple[Process, Process]) -> None:
-    p, q = pq
+def test_r15_bare_changes_of_a_table_are_in_its_state(world: World, p: Process, q: Process) -> None:
     changelog = TopicPartition("p-t-changelog", 0)
     p.send(changelog)
     end = send_bare(p, changelog)

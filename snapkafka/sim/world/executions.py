@@ -30,11 +30,9 @@ class Runner(LedgerUser):
         self.finished: list[SimRunning] = []
         self.progress = False  # since the last commit
 
-    def _start(self, what: object) -> None:
-        assert isinstance(what, tuple)
-        agent: str = what[0]
-        tp: TopicPartition = what[1]
-        queue = self.consumer.queues[agent, tp]
+    def _start(self, what: tuple[str, TopicPartition]) -> None:
+        agent, tp = what
+        queue = self.consumer.queues[what]
         if len(queue) > 1 and self.world.chance("disorder"):
             self.world.count("out_of_order")
             queue.rotate(-1)
@@ -59,9 +57,7 @@ class Runner(LedgerUser):
             )
         )
 
-    def _step(self, what: object) -> None:
-        running = what
-        assert isinstance(running, SimRunning)
+    def _step(self, running: SimRunning) -> None:
         if running.answer is not None:
             record, running.answer, running.awaits = running.answer, None, False
             epoch = record.epoch if self.is_ours(record) else None

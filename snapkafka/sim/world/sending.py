@@ -145,8 +145,7 @@ class Sender(MachineDriver):
         for sending in waiting:
             self._leave(sending)
 
-    def _append(self, tp: object) -> None:
-        assert isinstance(tp, TopicPartition)
+    def _append(self, tp: TopicPartition) -> None:
         world, sending = self.world, self.outbox[tp].popleft()
         of_app = sending.effect is not None and sending.stamped
         fenced = sending.execution is not None and sending.execution.number in self.fenced
@@ -177,9 +176,7 @@ class Sender(MachineDriver):
         assert sending.effect is not None
         record, outcome = sending.record, SendOutcome.UNDONE if undone else SendOutcome.REFUSED
         self.world.history.fail(record.step)
-        if undone:
-            self.world.count("undone_sends")
-        else:
+        if not undone:
             self._reported_failure(sending)
         self._settled(sending)
         self.do(self.machine.settled(sending.effect, sending.tp, record.seq, outcome, reason=why))
@@ -231,8 +228,7 @@ class Sender(MachineDriver):
         """Return whether a send counts; in a transaction only once that has ended."""
         return sending.record.state != OPEN
 
-    def _ack(self, tp: object) -> None:
-        assert isinstance(tp, TopicPartition)
+    def _ack(self, tp: TopicPartition) -> None:
         sending = self.unacked[tp].popleft()
         effect, seq = sending.effect, sending.record.seq if sending.stamped else None
         if effect is None:

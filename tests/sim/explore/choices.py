@@ -133,8 +133,8 @@ class ExploredProcess(Process):
             self.key = names.number((self.number, *state))
         return self.key
 
-    def _append(self, tp: object) -> None:
-        step = self.outbox[cast(TopicPartition, tp)][0].record.step
+    def _append(self, tp: TopicPartition) -> None:
+        step = self.outbox[tp][0].record.step
         if step >= 0:
             self.world.named.own(step)
         super()._append(tp)
