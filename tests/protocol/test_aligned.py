@@ -35,10 +35,7 @@ FRONT = AppSends(app="front", topics=("b",))
 
 def aligned(world: World, *processes: Process, sends: tuple[AppSends, ...] = (FRONT,)) -> int:
     """Trigger an aligned snapshot of apps that send there."""
-    world.numbers += 1
-    epoch = world.trigger(f"aligned {world.numbers}", align=True, sends=sends)
-    settle(*processes)
-    return epoch
+    return world.take(*processes, name=f"aligned {world.number()}", align=True, sends=sends)
 
 
 def test_r16_inputs_that_are_held_after_the_cut_go_on_once_they_have_moved() -> None:

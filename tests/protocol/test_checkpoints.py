@@ -147,8 +147,7 @@ def test_who_starts_from_a_checkpoint_accuses_no_earlier_reader(all_gone: bool) 
     world.append(take_checkpoint(enumerate(world.ledger), first_n=N)[0])
     (again,) = take_checkpoint(enumerate(world.ledger), first_n=2 * N)
     assert not any(isinstance(one.record, Checkpoint) for one in again.kept), "none holds another"
-    epoch = world.trigger()
-    settle(p, heir)
+    epoch = world.take(p, heir)
     late = read(enumerate(world.ledger[start:], start), start)
     assert [cut.earlier for cut in world.fold.captured(epoch).inputs] == [(p.id,)]
     assert [cut.earlier for cut in late.captured(epoch).inputs] == [(-1, p.id)]
@@ -182,8 +181,7 @@ def test_chunks_may_come_in_any_order_and_those_of_another_checkpoint_complete_n
     world: World, p: Process, q: Process
 ) -> None:
     """Somebody began to write one and was lost; another took over."""
-    epoch = world.trigger()
-    settle(p, q)
+    epoch = world.take(p, q)
     begun = take_checkpoint(enumerate(world.ledger), first_n=N, chunk=3)
     other = take_checkpoint(enumerate(world.ledger), first_n=2 * N, chunk=3)
     state = LedgerState(start=len(world.ledger))
@@ -246,8 +244,7 @@ def test_what_was_contaminated_stays_so_however_long_ago_who_came_back_has_left(
     world.append(Dead(n=1, dead=p.id))
     void = p.id
     heir = Process(world, "p", (A,))
-    epoch = world.trigger()
-    settle(q, heir)
+    epoch = world.take(q, heir)
     p.catch_up()
     p.join(was=void)
     assert world.snapshot(epoch).contaminated
@@ -263,8 +260,7 @@ def test_an_app_stays_retired_for_the_snapshots_that_are_kept_and_for_those_to_c
 ) -> None:
     p.feed(StopAsked())
     world.append(Retire(n=1, app="p"))
-    epoch = world.trigger("without p")
-    settle(q)
+    epoch = world.take(q, name="without p")
     again = Process(world, "p", (A,))
     again.feed(StopAsked())
     assert behind(world).retired_apps() == set()
@@ -320,8 +316,7 @@ def test_a_process_joins_where_the_ledger_begins_with_a_checkpoint(
 ) -> None:
     """It has the epoch of all that was triggered before. Where none stands for what was deleted nobody joins: it would
     not know of what it is red for."""
-    epoch = world.trigger()
-    settle(p, q)
+    epoch = world.take(p, q)
     chunks = take_checkpoint(enumerate(world.ledger), first_n=N, chunk=2)
     upto, machine, hello = (
         len(world.ledger),

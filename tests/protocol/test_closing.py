@@ -47,8 +47,7 @@ def test_r7_a_white_send_that_will_leave_as_another_or_never_aborts(
     """R7: A failed white send means no `Report`. So does one that was given up with its
     transaction; the next snapshot does not wait for it."""
     white = p.machine.send_entered(p.start(A, 0))
-    epoch = world.trigger()
-    settle(p, q)
+    epoch = world.take(p, q)
     red = p.machine.send_entered(p.start(A, 1))
     p.do(p.machine.send_given_up(red, "waited", culprit="a[0]"))
     assert world.snapshot(epoch).open, "a red one harms nobody"
@@ -61,8 +60,7 @@ def test_r7_a_white_send_that_will_leave_as_another_or_never_aborts(
         p.end(event)
     late = p.machine.send_entered(None)
     assert not p.machine.send_given_up(late, "waited", culprit="a[0]"), "no cut is open"
-    next_one = world.trigger("next")
-    settle(p, q)
+    next_one = world.take(p, q, name="next")
     assert world.snapshot(next_one).status is Status.CAPTURED
 
 
@@ -79,8 +77,7 @@ def test_r7_a_marker_that_cannot_be_sent_aborts(world: World, p: Process, q: Pro
     """R7: `Report` when report, white sends and markers are acknowledged."""
     other = world.trigger("other")
     p.start(A, 0)
-    epoch = world.trigger("this")
-    settle(p, q)
+    epoch = world.take(p, q, name="this")
     p.feed(MarkerSettled(epoch=epoch, tp=B, failure="not allowed"))
     failure = world.failure(epoch)
     assert (failure.code, failure.culprit) == ("marker-failed", "b[0]")
@@ -92,8 +89,7 @@ def test_no_marker_goes_into_a_changelog(world: World, p: Process, q: Process) -
     changelog = TopicPartition("p-t-changelog", 0)
     p.send(changelog)
     p.send(B)
-    epoch = world.trigger(marker_topics=("a", "b", changelog.topic))
-    settle(p, q)
+    epoch = world.take(p, q, marker_topics=("a", "b", changelog.topic))
     assert [record.marker for record in world.log(changelog)] == [False]
     assert [record.marker for record in world.log(B)] == [False, True]
     assert world.snapshot(epoch).captured_at is not None
@@ -104,8 +100,7 @@ def test_r15_a_marker_that_cannot_be_sent_by_who_was_taken_for_dead_meanwhile_ha
 ) -> None:
     """It is told in the midst of a send of the app's: what is raised here the app would get."""
     p.start(A, 0)
-    epoch = world.trigger()
-    settle(p, q)
+    epoch = world.take(p, q)
     p.hold = True
     world.append(Dead(n=5, dead=p.id))
     p.catch_up()
@@ -118,8 +113,7 @@ def test_what_comes_back_after_the_snapshot_is_decided_is_harmless(
 ) -> None:
     """R4: it needs no undo."""
     p.start(A, 0)
-    epoch = world.trigger()
-    settle(p, q)
+    epoch = world.take(p, q)
     world.append(Abort(n=1, epoch=epoch, code="x", reason="y"))
     settle(p, q)
     late = (MarkerSettled(epoch=epoch, tp=B, offset=0), CutTimed(epoch=epoch, us=1))
@@ -135,9 +129,7 @@ def fail(p: Process, *, refused: bool) -> int:
 
 def sent_in(world: World, p: Process, q: Process) -> SentEnd:
     """What the next snapshot, without markers, is told of B."""
-    world.numbers += 1
-    epoch = world.trigger(f"s{world.numbers}", marker_topics=())
-    settle(p, q)
+    epoch = world.take(p, q, name=f"s{world.number()}", marker_topics=())
     assert world.snapshot(epoch).failure is None
     sent: SentEnd
     (sent,) = records(p, Report)[-1].sent
@@ -228,8 +220,7 @@ def test_a_cut_for_a_snapshot_that_is_long_forgotten_still_closes_for_an_older_o
 
 def test_r8_an_end_that_the_author_may_not_read_is_not_known(world: World, p: Process, q: Process) -> None:
     p.end(p.start(A, 0))
-    epoch = world.trigger(ends=(LogEnd(topic="b", partition=0, end=5),))
-    settle(p, q)
+    epoch = world.take(p, q, ends=(LogEnd(topic="b", partition=0, end=5),))
     cuts = world.fold.captured(epoch).inputs
     assert [(cut.topic, cut.log_end, cut.end_known) for cut in cuts] == [("a", 1, False), ("b", 5, True)]
 
@@ -241,6 +232,5 @@ def test_r8_that_somebody_who_has_left_is_declared_dead_does_not_matter(
     world.append(Bye(process=third.id, n=99))
     at = len(world.ledger)
     world.append(Dead(n=77, dead=third.id))
-    epoch = world.trigger(asked_at=at)
-    settle(p, q)
+    epoch = world.take(p, q, asked_at=at)
     assert world.snapshot(epoch).status is Status.CAPTURED

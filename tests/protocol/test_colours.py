@@ -194,8 +194,7 @@ def test_r5_work_of_several_steps_outside_of_events_may_be_cut_between_two_of_th
     """A timer sends twice, and the process cuts between: the snapshot holds the first send only. It is consistent, no
     check finds anything, and nothing shows that the two belong together."""
     first = p.send(B)
-    epoch = world.trigger()
-    settle(p, q)
+    epoch = world.take(p, q)
     second = p.send(B)
     assert (first.epoch, second.epoch) == (0, epoch)
     view = CutView(world.fold.captured(epoch))

@@ -44,14 +44,12 @@ def test_r12_a_new_life_keeps_nothing_of_the_old_but_what_it_has_under_way(
     p.catch_up()
     assert p.id > void
     assert world.fold.owner(("p", A)) == p.id, "it says again what it was given"
-    during = world.trigger("during")
-    settle(p, q)
+    during = world.take(p, q, name="during")
     failure = world.failure(during)
     assert failure.code == "contaminated"
     assert failure.culprit == f"process {p.id}"
     p.end(event)
-    after = world.trigger("after")
-    settle(p, q)
+    after = world.take(p, q, name="after")
     assert world.snapshot(after).status is Status.CAPTURED
     assert {c.end for c in world.fold.captured(after).changelogs if c.app == "p"} == {1}, (
         "what the old life wrote"
@@ -124,13 +122,11 @@ def test_r12_what_a_life_wrote_counts_until_the_inputs_are_given_anew(world: Wor
         world.append(Dead(n=n, dead=p.id))
         p.catch_up()
         p.join()
-        epoch = world.trigger(name)
-        settle(p)
+        epoch = world.take(p, name=name)
         ends += [cut.end for cut in world.fold.captured(epoch).changelogs]
     p.feed(InputsRevoked())
     p.give(A, generation=2, recovered=1)
-    epoch = world.trigger("made anew")
-    settle(p)
+    epoch = world.take(p, name="made anew")
     ends += [cut.end for cut in world.fold.captured(epoch).changelogs]
     assert ends == [3, 3, 1]
 

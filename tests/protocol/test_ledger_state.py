@@ -20,11 +20,9 @@ def test_r7_white_records_in_a_partition_that_nobody_has_named_fail_a_snapshot_b
     world: World, p: Process, q: Process
 ) -> None:
     event = q.start(B, 0)
-    earlier = world.trigger("earlier")
-    settle(p, q)
+    earlier = world.take(p, q, name="earlier")
     p.send(TopicPartition("b", 1))
-    later = world.trigger("later")
-    settle(p, q)
+    later = world.take(p, q, name="later")
     assert (world.failure(later).code, world.failure(later).culprit) == (UNKNOWN_PARTITION, "b[1]")
     q.end(event)
     settle(p, q)
@@ -43,8 +41,7 @@ def test_r9_an_input_whose_reader_has_left_is_expected_and_fails_the_snapshot_by
     other.feed(StopAsked())
     assert world.fold.unassigned() == world.fold.unassigned(["q"]) == [("q", added)]
     assert world.fold.unassigned(["p"]) == []
-    epoch = world.trigger()
-    settle(p, q)
+    epoch = world.take(p, q)
     assert (world.failure(epoch).code, world.failure(epoch).culprit) == (INPUT_UNASSIGNED, "b[1]")
 
 
@@ -59,8 +56,7 @@ def test_r12_what_a_report_waits_for(world: World, p: Process, q: Process, what:
     elif what == "marker":
         q.send(A)
         q.hold_markers = True
-    epoch = world.trigger()
-    settle(p, q)
+    epoch = world.take(p, q)
     q.feed(TimerExpired(epoch=epoch))
     assert (
         world.failure(epoch).culprit.removeprefix(f"process {q.id} of app q: ")

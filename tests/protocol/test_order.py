@@ -41,8 +41,7 @@ def test_a_record_that_comes_after_a_later_one_fails_the_open_snapshot_and_names
     world: World, p: Process, q: Process
 ) -> None:
     running = [p.start(A, 0), p.start(A, 2)]
-    epoch = world.trigger()
-    settle(p, q)
+    epoch = world.take(p, q)
     assert world.snapshot(epoch).open, "white events run"
     p.start(A, 1)
     settle(p, q)

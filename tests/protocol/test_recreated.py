@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from snapkafka.protocol import Bye, Hello, InputTopic, OldTopic, Sent, Table
 
-from .world import A, B, Process, World, settle
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
+from .world import A, B, Process, World
 
 
 def hello(app: str, n: int, *inputs: InputTopic) -> Hello:
@@ -36,8 +29,7 @@ def test_r11_who_knew_a_topic_before_it_was_recreated_is_listed(world: World) ->
     world.append(Bye(process=old, n=1))
     for process in (q, later):
         process.give(*process.inputs)
-    epoch = world.trigger("snap")
-    settle(p, q, later)
+    epoch = world.take(p, q, later, name="snap")
     captured = world.fold.captured(epoch)
     assert captured.old_topics == (OldTopic(process=p.id, topic="b"), OldTopic(process=old, topic="b"))
     assert captured.renewed == (), "the one that knew the old topic does not run any more"

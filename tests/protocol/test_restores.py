@@ -27,15 +27,13 @@ from .world import A, B, Process, World, settle
 
 def say(world: World, stage: Any, plan: str = "r", **fields: Any) -> int:
     """Append a record of a restore of app b."""
-    world.numbers += 1
     fields.setdefault("apps", ("b",))
-    return world.append(Restore(n=world.numbers, plan=plan, stage=stage, snapshot="s", **fields))
+    return world.append(Restore(n=world.number(), plan=plan, stage=stage, snapshot="s", **fields))
 
 
 def joins(world: World) -> int:
     """The process that re-appends joins; its id."""
-    world.numbers += 1
-    return world.append(Hello(n=world.numbers, app="snapkafka-restore", mode=RESTORE))
+    return world.append(Hello(n=world.number(), app="snapkafka-restore", mode=RESTORE))
 
 
 def opened(world: World, plan: str = "r", **fields: Any) -> int:
@@ -46,17 +44,14 @@ def opened(world: World, plan: str = "r", **fields: Any) -> int:
     return author
 
 
+def ends(*places: tuple[TopicPartition, int]) -> tuple[LogEnd, ...]:
+    return tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in places)
+
+
 def done(
     world: World, author: int, *places: tuple[TopicPartition, int], plan: str = "r", **fields: Any
 ) -> int:
-    return say(
-        world,
-        "done",
-        plan,
-        author=author,
-        ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in places),
-        **fields,
-    )
+    return say(world, "done", plan, author=author, ends=ends(*places), **fields)
 
 
 def at(offset: int, *above: int, agent: str = "agent", tp: TopicPartition = B) -> AgentPosition:
@@ -140,15 +135,9 @@ def test_who_ran_before_the_commit_point_takes_another_identity(world: World) ->
 # -- no way back by forgetting ----------------------------------------------------------------------------------------
 
 
-def ends(*places: tuple[TopicPartition, int]) -> tuple[LogEnd, ...]:
-    return tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in places)
-
-
 def appending(world: World, *places: tuple[TopicPartition, int], plan: str = "r", **fields: Any) -> int:
     """A plan that is about to append behind these ends; its author."""
-    say(world, "begun", plan, **fields)
-    author = joins(world)
-    say(world, "begun", plan, author=author)
+    author = opened(world, plan, **fields)
     say(world, "appending", plan, author=author, ends=ends(*places))
     return author
 
@@ -236,8 +225,7 @@ def test_a_snapshot_right_after_a_restore_has_a_position_for_each_agent(world: W
     restored(world, at(2, agent="x"), at(0, 1, agent="y"))
     b = Process(world, "b", (B,), assign=False)
     b.give(B, agents=("x", "y", "z"))
-    epoch = world.trigger()
-    settle(b)
+    epoch = world.take(b)
     (found,) = world.fold.captured(epoch).inputs
     assert {p.agent: (p.offset, p.started_above) for p in found.agents} == {
         "x": (2, ()),
@@ -253,9 +241,8 @@ CHANGELOG = TopicPartition("b-t-changelog", 0)
 
 def names(world: World, app: str, topic: str, topic_id: str) -> int:
     """A process of an app joins, which reads this topic; its id."""
-    world.numbers += 1
     source = InputTopic(topic=topic, partitions=1, topic_id=topic_id)
-    return world.append(Hello(n=world.numbers, app=app, inputs=(source,)))
+    return world.append(Hello(n=world.number(), app=app, inputs=(source,)))
 
 
 def restored_b(world: World) -> int:
@@ -307,14 +294,12 @@ def test_where_they_start_is_known_behind_a_checkpoint_and_to_who_forgets(
 
 def test_a_snapshot_knows_the_bases_of_the_restores_before_it(world: World) -> None:
     b = Process(world, "b", (B,))
-    before = world.trigger("before")
-    settle(b)
+    before = world.take(b, name="before")
     say(world, "begun", "in vain")
     say(world, "aborted", "in vain")
     restored(world, at(0))
     b = Process(world, "b", (B,))
-    after = world.trigger("after")
-    settle(b)
+    after = world.take(b, name="after")
     assert world.fold.captured(before).bases == ()
     (base,) = world.fold.captured(after).bases
     assert (base.topic, base.partition, base.end, base.plan, base.apps) == (*B, 0, "r", ("b",))

@@ -40,8 +40,7 @@ def asked(process: Process) -> list[int]:
 
 def test_r2_what_is_red_waits_until_the_state_is_given_and_the_cut_is_that_instant() -> None:
     world, bank, till = system()
-    epoch = world.trigger()
-    settle(bank, till)
+    epoch = world.take(bank, till)
     assert (bank.epoch, till.epoch, asked(till)) == (epoch, 0, [epoch])
     for met in (RecordMet(epoch=epoch, may_wait=True), MarkerMet(epoch=epoch)):
         assert till.feed(met) == [Hold(epoch=epoch)]
@@ -72,14 +71,12 @@ def test_a_later_snapshot_takes_no_cut_before_the_state_of_an_earlier_one_is_giv
 def test_r12_a_snapshot_fails_by_name_where_its_state_is_not_given(end: type[Event]) -> None:
     """Its time is over, the process leaves, or it takes in something red that cannot wait."""
     world, bank, till = system()
-    epoch = world.trigger()
-    settle(bank, till)
+    epoch = world.take(bank, till)
     till.feed(StateRefused(reason="left") if end is StateRefused else end(epoch=epoch))  # type: ignore[call-arg]
     settle(bank, till)
     assert (world.failure(epoch).code, world.failure(epoch).culprit) == (NOT_GIVEN, f"process {till.id}")
     till.feed(StateGiven(epoch=epoch))  # too late
-    later = world.trigger("later")
-    settle(bank, till)
+    later = world.take(bank, till, name="later")
     till.feed(StateGiven(epoch=later))
     settle(bank, till)
     assert world.snapshot(later).failure is None and till.epoch == later
@@ -87,6 +84,5 @@ def test_r12_a_snapshot_fails_by_name_where_its_state_is_not_given(end: type[Eve
 
 def test_a_process_without_its_inputs_has_no_state_to_give() -> None:
     world, bank, till = system(assigned=False)
-    epoch = world.trigger()
-    settle(bank, till)
+    epoch = world.take(bank, till)
     assert (world.failure(epoch).code, asked(till)) == (NOT_GIVEN, [])

@@ -35,8 +35,7 @@ def stopped(world: World) -> Process:
 def test_r10_what_was_captured_while_somebody_stood_down_unread_cannot_be_proven(world: World) -> None:
     p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
     settle(p, q)
-    epoch = world.trigger()
-    settle(p, q)
+    epoch = world.take(p, q)
     captured_at = world.snapshot(epoch).captured_at
     assert captured_at is not None
     for since, contaminated in ((captured_at + 1, False), (captured_at, True)):
@@ -49,11 +48,9 @@ def test_r10_what_was_captured_while_somebody_stood_down_unread_cannot_be_proven
 def test_r10_who_ran_before_its_hello_contaminates_what_was_captured_meanwhile(world: World) -> None:
     """Its `Hello` lands late; what was captured before it ran is as good as ever."""
     q = Process(world, "q", (B,))
-    early = world.trigger("before it ran")
-    settle(q)
+    early = world.take(q, name="before it ran")
     since = len(world.ledger)
-    epoch = world.trigger("meanwhile")
-    settle(q)
+    epoch = world.take(q, name="meanwhile")
     assert world.snapshot(epoch).status is Status.CAPTURED
     under_way = world.trigger("under way")
     p = Process(world, "p", (A,))
@@ -97,8 +94,7 @@ def test_r10_offsets_of_a_stopped_app_that_were_reset_by_hand_are_replays_and_no
         p.end(event)
     p.feed(StopAsked())
     settle(p, q)
-    epoch = world.trigger(stopped=world.stopped({A: reset_to}))
-    settle(q)
+    epoch = world.take(q, stopped=world.stopped({A: reset_to}))
     assert world.snapshot(epoch).captured_at is not None
     view = CutView(world.fold.captured(epoch))
     source = next(source for source in view.captured.inputs if source.app == "p")

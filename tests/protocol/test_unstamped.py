@@ -34,8 +34,7 @@ def test_r15_a_new_identity_answers_for_what_left_bare_under_the_old_one(
     p.catch_up()
     p.join()
     p.give(A)
-    epoch = world.trigger()
-    settle(p, q)
+    epoch = world.take(p, q)
     assert world.failure(epoch).code == SENT_BARE
 
 
@@ -48,8 +47,7 @@ def test_r7_a_bare_record_that_fails_is_reported_by_a_seq_of_its_own(
     p.do(p.machine.send_appended(effect))
     p.do(p.machine.settled(effect, B, None, SendOutcome.REFUSED))
     p.send(B)
-    epoch = world.trigger()
-    settle(p, q)
+    epoch = world.take(p, q)
     assert world.snapshot(epoch).status is Status.CAPTURED
     (sent,) = [sent for report in records(p, Report) for sent in report.sent if sent.topic == "b"]
     assert [(r.first, r.last, r.refused, r.undone) for r in sent.unacknowledged] == [(1, 1, True, False)]
@@ -97,7 +95,6 @@ def test_r15_bare_changes_of_a_table_are_in_its_state(world: World, p: Process, 
     changelog = TopicPartition("p-t-changelog", 0)
     p.send(changelog)
     end = send_bare(p, changelog)
-    epoch = world.trigger()
-    settle(p, q)
+    epoch = world.take(p, q)
     captured = world.fold.captured(epoch)
     assert [(cut.process, cut.end) for cut in captured.changelogs if cut.app == "p"] == [(p.id, end)]

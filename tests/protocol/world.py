@@ -76,6 +76,10 @@ class World:
     fold: LedgerState = field(default_factory=LedgerState)
     numbers: int = 1_000_000
 
+    def number(self) -> int:
+        self.numbers += 1
+        return self.numbers
+
     def append(self, record: LedgerRecord) -> int:
         self.ledger.append(record)
         self.fold.apply(len(self.ledger) - 1, record)
@@ -83,12 +87,17 @@ class World:
 
     def trigger(self, name: str = "s", **options: object) -> int:
         """Append a trigger; the epoch."""
-        self.numbers += 1
         options.setdefault("marker_topics", ("a", "b"))
         options.setdefault("asked_at", len(self.ledger))
         options.setdefault("ends", self.ends())
         options.setdefault("stopped", self.stopped())
-        return self.append(Trigger(n=self.numbers, id=name, **options)) + 1  # type: ignore[arg-type]
+        return self.append(Trigger(n=self.number(), id=name, **options)) + 1  # type: ignore[arg-type]
+
+    def take(self, *processes: Process, name: str = "s", **options: object) -> int:
+        """Append a trigger, and let everybody read the ledger until nothing moves; the epoch."""
+        epoch = self.trigger(name, **options)
+        settle(*processes)
+        return epoch
 
     def ends(self, tps: Iterable[TopicPartition] | None = None) -> tuple[LogEnd, ...]:
         """The ends of all inputs, or of these partitions."""
@@ -160,10 +169,9 @@ class Process:
             self.give(*inputs)
 
     def join(self, was: int = NOBODY) -> None:
-        self.world.numbers += 1
         hello = Hello(
             was=was,
-            n=self.world.numbers,
+            n=self.world.number(),
             app=self.app,
             host="host",
             inputs=tuple(InputTopic(topic=tp.topic, partitions=1) for tp in self.inputs),

@@ -57,10 +57,6 @@ class Stage(World):
     committed: dict[TopicPartition, int] = field(default_factory=dict)  # by the groups of their readers
     generation: int = 0
 
-    def number(self) -> int:
-        self.numbers += 1
-        return self.numbers
-
     def append(self, record: LedgerRecord) -> int:
         """Append to the ledger, and say what."""
         before = {epoch: view.status for epoch, view in self.fold.snapshots.items()}
