@@ -10,7 +10,6 @@ from snapkafka.protocol import (
     Assigned,
     Bye,
     Captured,
-    ChangelogCut,
     ChangelogEnd,
     ChannelRange,
     Dead,
@@ -40,22 +39,16 @@ A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 #: Process 0 left before; 2 lives, reads a[0] and a[1], and writes `changelog`; the snapshot is that of epoch 5.
 LEFT = Hello(n=1, app="old", host="h0", pid=10)
+TABLE = Table(
+    name="t", changelog="changelog", partitions=1, key_codec="raw", value_codec="pickle", topic_id="id-t"
+)
 HELLO = Hello(
     n=2,
     app="p",
     host="h",
     pid=11,
     inputs=(InputTopic(topic="a", partitions=2, topic_id="id-a"),),
-    tables=(
-        Table(
-            name="t",
-            changelog="changelog",
-            partitions=1,
-            key_codec="raw",
-            value_codec="pickle",
-            topic_id="id-t",
-        ),
-    ),
+    tables=(TABLE,),
 )
 GIVEN = Assigned(process=2, n=9, generation=1, inputs=(A0, A1))
 TRIGGER = Trigger(
@@ -81,17 +74,11 @@ CUT = Report(
     ),
     running=(Running(agent="fast", topic="a", partition=0, offset=8),),
 )
+LOST = (SeqRange(first=3, last=3),)
 REPORTED = replace(
     CUT,
     sent=(
-        SentEnd(
-            topic="a",
-            partition=0,
-            white_end=20,
-            last_seq=6,
-            marker=21,
-            unacknowledged=(SeqRange(first=3, last=3),),
-        ),
+        SentEnd(topic="a", partition=0, white_end=20, last_seq=6, marker=21, unacknowledged=LOST),
         SentEnd(topic="changelog", partition=0, white_end=8, last_seq=2),
     ),
     changelogs=(ChangelogEnd(table="t", topic="changelog", partition=0, end=5),),
@@ -101,17 +88,18 @@ REPORTED = replace(
 )
 
 
-def captured(*records: LedgerRecord) -> Captured:
+def snapshot(
+    report: Report = REPORTED, *later: LedgerRecord, hello: Hello = HELLO, left: Hello = LEFT
+) -> Captured:
     state = LedgerState()
-    for record in records:
+    for record in (left, Bye(process=0, n=1), hello, GIVEN, TRIGGER, report, *later):
         state.apply(state.end, record)
-    (epoch,) = state.snapshots
-    return state.captured(epoch)
+    return state.captured(5)
 
 
 @pytest.fixture
 def whole() -> Captured:
-    return captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, REPORTED)
+    return snapshot()
 
 
 def test_what_was_asked_for_is_reported(whole: Captured) -> None:
@@ -172,92 +160,52 @@ def test_r2_who_is_no_part_of_it_is_listed_with_what_is_known_of_it() -> None:
 
 
 def test_of_a_topic_that_nobody_named_the_id_is_not_known() -> None:
-    whole = captured(LEFT, Bye(process=0, n=1), replace(HELLO, inputs=()), GIVEN, TRIGGER, REPORTED)
+    whole = snapshot(hello=replace(HELLO, inputs=()))
     assert {(cut.topic, cut.topic_id) for cut in whole.inputs} == {("a", "")}
 
 
 def test_r6_a_torn_event_counts_as_not_processed_and_those_after_it_as_started(whole: Captured) -> None:
     """R6: for every open cut its input counts as not processed; a restore runs it again."""
-    first, second = whole.inputs
-    assert first == InputCut(
-        app="p",
-        topic="a",
-        topic_id="id-a",
-        partition=0,
-        position=6,
-        noted=7,
-        low=5,
-        log_end=12,
-        receiver=2,
+    source = InputCut(
+        app="p", topic="a", topic_id="id-a", partition=0, position=6, noted=7, low=5, log_end=12, receiver=2,
         agents=(
-            Position(
-                agent="fast", topic="a", partition=0, offset=6, started_above=(7, 8, 11), replay_until=10
-            ),
+            Position(agent="fast", topic="a", partition=0, offset=6, started_above=(7, 8, 11), replay_until=10),
             Position(agent="slow", topic="a", partition=0, offset=7),
         ),
         torn=REPORTED.torn,
         steady=True,
-    )
-    assert second == InputCut(
-        app="p",
-        topic="a",
-        topic_id="id-a",
-        partition=1,
-        position=3,
-        noted=3,
-        low=0,
-        log_end=3,
-        receiver=2,
-        agents=(Position(agent="fast", topic="a", partition=1, offset=3),),
-        steady=True,
-        end_known=False,
-    )
+    )  # fmt: skip
+    other = (Position(agent="fast", topic="a", partition=1, offset=3),)
+    unread = replace(source, partition=1, position=3, noted=3, low=0, log_end=3, agents=other, torn=())
+    assert whole.inputs == (source, replace(unread, end_known=False))
 
 
 def test_r7_senders_with_their_white_ends(whole: Captured) -> None:
+    sender = SenderEnd(process=2, topic="a", partition=0, white_end=20, last_seq=6)
     assert whole.senders == (
-        SenderEnd(
-            process=2,
-            topic="a",
-            partition=0,
-            white_end=20,
-            last_seq=6,
-            marker=21,
-            unacknowledged=(SeqRange(first=3, last=3),),
-            landed_end=21,
-        ),
-        SenderEnd(process=2, topic="changelog", partition=0, white_end=8, last_seq=2),
+        replace(sender, marker=21, unacknowledged=LOST, landed_end=21),
+        replace(sender, topic="changelog", white_end=8, last_seq=2),
     )
 
 
 def test_r7_a_changelog_ends_past_whatever_anybody_wrote_there_in_white(whole: Captured) -> None:
-    assert whole.changelogs == (
-        ChangelogCut(
-            app="p",
-            table="t",
-            topic="changelog",
-            topic_id="id-t",
-            partition=0,
-            end=8,
-            process=2,
-            key_codec="raw",
-            value_codec="pickle",
-        ),
-    )
+    (cut,) = whole.changelogs
+    assert (cut.app, cut.table, cut.topic, cut.topic_id, cut.partition) == ("p", "t", "changelog", "id-t", 0)
+    assert (cut.end, cut.process, cut.key_codec, cut.value_codec) == (8, 2, "raw", "pickle")
     longer = replace(REPORTED, changelogs=(replace(REPORTED.changelogs[0], end=12),))
-    assert captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, longer).changelogs[0].end == 12
+    assert snapshot(longer).changelogs[0].end == 12
     two = replace(
         REPORTED, sent=(*REPORTED.sent, SentEnd(topic="changelog", partition=1, white_end=99, last_seq=2))
     )
-    assert captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, two).changelogs[0].end == 8
+    assert snapshot(two).changelogs[0].end == 8
     silent = replace(REPORTED, sent=())
-    assert captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, silent).changelogs[0].end == 5
+    assert snapshot(silent).changelogs[0].end == 5
 
 
 @pytest.mark.parametrize(("sets", "windowed"), [(False, False), (True, False), (False, True)])
 def test_what_a_table_is_goes_with_its_changelog(sets: bool, windowed: bool) -> None:
-    hello = replace(HELLO, tables=(replace(HELLO.tables[0], sets=sets, windowed=windowed, expires_ms=3),))
-    (cut,) = captured(LEFT, Bye(process=0, n=1), hello, GIVEN, TRIGGER, REPORTED).changelogs
+    hello = replace(HELLO, tables=(replace(TABLE, sets=sets, windowed=windowed, expires_ms=3),))
+    (cut,) = snapshot(hello=hello).changelogs
     assert (cut.sets, cut.windowed, cut.expires_ms) == (sets, windowed, 3)
 
 
@@ -265,7 +213,7 @@ def test_r11_a_report_whose_ends_cannot_be_read_spoils_the_proof_by_name() -> No
     """It counts for all readers; of what stands in it nothing is known."""
     report = decode(encode(REPORTED)[:-1] + b"\xff")
     assert isinstance(report, Report)
-    found = captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, report)
+    found = snapshot(report)
     assert found.contaminated == "the report of process 2 of app p, at ledger offset 5, is damaged"
     assert found.senders == ()
 
@@ -280,8 +228,8 @@ def test_r10_replays_are_counted(whole: Captured) -> None:
     untorn = replace(REPORTED, torn=())
     first, *others = REPORTED.positions
     caught_up = replace(untorn, positions=(replace(first, replay_until=9), *others))
-    assert captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, caught_up).replays == 0
-    assert captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, untorn).replays == 1
+    assert snapshot(caught_up).replays == 0
+    assert snapshot(untorn).replays == 1
 
 
 def test_what_the_apps_declare_and_report_stands_in_it() -> None:
@@ -289,7 +237,7 @@ def test_what_the_apps_declare_and_report_stands_in_it() -> None:
     mine = replace(HELLO, sources=("b", "a"), uncaptured=("an in-memory channel", "another"))
     left = replace(LEFT, sources=("old",), uncaptured=("of old",))
     later = Hello(n=9, app="q", sources=("later",), uncaptured=("of later",))
-    whole = captured(left, Bye(process=0, n=1), mine, GIVEN, TRIGGER, REPORTED, later)
+    whole = snapshot(REPORTED, later, hello=mine, left=left)
     assert whole.sources == ("a", "b")
     assert [(item.app, item.what) for item in whole.uncaptured] == [
         ("p", "an in-memory channel"),
@@ -299,5 +247,5 @@ def test_what_the_apps_declare_and_report_stands_in_it() -> None:
 
 def test_who_is_given_inputs_anew_after_its_cut_may_run_events_again() -> None:
     again = Assigned(process=2, n=10, generation=2, inputs=(TopicPartition("a", 0),))
-    whole = captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, REPORTED, again)
+    whole = snapshot(REPORTED, again)
     assert {cut.steady for cut in whole.inputs} == {False}
