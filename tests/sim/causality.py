@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -51,43 +52,29 @@ class Recorded(StoryRun):
         super()._hand_over(channel, event)
 
 
-def inside(history: list[Happened], outcome: StoryOutcome) -> list[bool]:
-    """Per event: does it lie before the cut of its process? (A process that has not cut has nothing before it.)"""
-    left = {process: len(events) for process, events in outcome.processes.items()}
-    found = []
-    for event in history:
-        found.append(left.get(event.process, 0) > 0)
-        left[event.process] = left.get(event.process, 0) - 1
-    return found
-
-
 def complaints(history: list[Happened], outcome: StoryOutcome) -> list[str]:
-    """What is wrong with a snapshot; nothing, if it is a consistent cut and its channels are exactly right."""
-    before = inside(history, outcome)
+    """What is wrong with a snapshot; nothing, if it is a consistent cut and its channels are exactly right. (A process
+    that has not cut has nothing before it.)"""
     found = []
-    states: dict[str, list[str]] = {process: [] for process in outcome.processes}
-    for event, is_inside in zip(history, before, strict=True):
-        if is_inside:
-            states[event.process].append(event.name)
-    for process, events in outcome.processes.items():
-        if states[process] != list(events):
-            found.append(f"the state of {process} is {events}, its first events were {states[process]}")
-    sent: dict[StoryChannel, list[str]] = {channel: [] for channel in outcome.channels}
-    sent_inside = set()
-    for event, is_inside in zip(history, before, strict=True):
-        if not is_inside or event.channel is None:
+    states = {process: deque(events) for process, events in outcome.processes.items()}
+    flying: defaultdict[StoryChannel, list[str]] = defaultdict(list)
+    sent = set()
+    for event in history:
+        if not states.get(event.process):
+            continue  # after the cut
+        if (name := states[event.process].popleft()) != event.name:
+            found.append(f"{event.process} did {event.name}, and its state has {name}")
+        if event.channel is None:
             continue
         if event.kind == "send":
-            sent_inside.add(event.message)
-            if event.channel in sent:
-                sent[event.channel].append(event.message)
-        elif event.channel.sender in outcome.processes and event.message not in sent_inside:
+            sent.add(event.message)
+            flying[event.channel].append(event.message)
+        elif event.channel.sender in outcome.processes and event.message not in sent:
             found.append(f"{event.message} was received before the cut and sent after it")
-        elif event.channel in sent:
-            sent[event.channel].remove(event.message)
+        elif event.message in sent:
+            flying[event.channel].remove(event.message)
+    found += [f"{process} never did {[*events]}" for process, events in states.items() if events]
     for channel, messages in outcome.channels.items():
-        if sent[channel] != list(messages):
-            found.append(
-                f"{channel} holds {messages}; sent before and received after the cut: {sent[channel]}"
-            )
+        if flying[channel] != list(messages):
+            found.append(f"{channel} holds {messages}; {flying[channel]} were in flight")
     return found

@@ -322,38 +322,33 @@ class ExploredWorld(World):
                 for a in self.plan.apps:
                     if sum(p.app is a for p in self.processes) < a.workers:
                         yield Choice("restart", -1, a.name)
-            case "lose-report":
-                for p in suffer:
-                    if p.posts and isinstance(p.posts[0], Report):
-                        yield Choice("post", p.number, None, fault)
-            case "fail-send" | "duplicate":
-                for p in suffer:
-                    for tp, queue in p.outbox.items():
-                        if queue and queue[0].effect is not None:
-                            yield Choice("append", p.number, tp, fault)
-            case "expire":
-                for p in suffer:
-                    for epoch in sorted(p.timers & self.fold.open.keys()):
-                        yield Choice("expire", p.number, epoch)
-            case "disorder":
-                for p in suffer:
-                    for kind, what in p.choices():
-                        if kind == "start" and len(p.consumer.queues[cast(Any, what)]) > 1:
-                            yield Choice(kind, p.number, what, fault)
-            case "abort":
-                for p in suffer:
-                    if p.may_abort():
-                        yield Choice("abort-transaction", p.number)
-            case "expel":
-                for p in suffer:
-                    if p.connected:
-                        yield Choice("expel", p.number)
-            case "crash" | "stop":
-                for p in suffer:
-                    if fault == "crash" or (p.joined and not p.busy):
-                        yield Choice(fault, p.number)
             case _:
-                raise AssertionError(f"no fault is called {fault}")
+                for p in suffer:
+                    yield from self._happens_to(p, fault)
+
+    def _happens_to(self, p: Process, fault: str) -> Iterator[Choice]:
+        match fault:
+            case "lose-report":
+                if p.posts and isinstance(p.posts[0], Report):
+                    yield Choice("post", p.number, None, fault)
+            case "fail-send" | "duplicate":
+                for tp, queue in p.outbox.items():
+                    if queue and queue[0].effect is not None:
+                        yield Choice("append", p.number, tp, fault)
+            case "expire":
+                for epoch in sorted(p.timers & self.fold.open.keys()):
+                    yield Choice("expire", p.number, epoch)
+            case "disorder":
+                for kind, what in p.choices():
+                    if kind == "start" and len(p.consumer.queues[cast(Any, what)]) > 1:
+                        yield Choice(kind, p.number, what, fault)
+            case "abort" if p.may_abort():
+                yield Choice("abort-transaction", p.number)
+            case "expel" if p.connected:
+                yield Choice("expel", p.number)
+            case "crash" | "stop":
+                if fault == "crash" or (p.joined and not p.busy):
+                    yield Choice(fault, p.number)
 
     # -- sameness ----------------------------------------------------------------------------------------------
 

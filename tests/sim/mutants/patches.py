@@ -117,19 +117,14 @@ def report_for_the_dead(leave: Any) -> Any:
         for snapshot in list(self.open.values()):
             if process in snapshot.required - snapshot.reports.keys():
                 view = self.processes[process]
-                positions = tuple(
+                at = (
                     Position(agent="", topic=tp.topic, partition=tp.partition, offset=0) for tp in view.inputs
                 )
-                report = Report(
-                    process=process,
-                    n=-offset,
-                    epoch=snapshot.epoch,
-                    previous=0,
-                    heard="ledger",
-                    assigned=view.assigned,
-                    positions=positions,
-                )
-                snapshot.reports[process] = (offset, report)
+                cut = Report(
+                    process=process, n=-offset, epoch=snapshot.epoch, previous=0, heard="ledger",
+                    assigned=view.assigned, positions=tuple(at),
+                )  # fmt: skip
+                snapshot.reports[process] = (offset, cut)
         leave(self, offset, process, dead=dead)
         for snapshot in list(self.open.values()):
             self._complete(offset, snapshot)
