@@ -133,12 +133,12 @@ def parse_story(data: object) -> Story:
             _require(name in raw.processes, f"there is no process {name}")
     except ValueError as error:
         raise BadInputError(f"an invalid scenario: {str(error)[:STEP_TEXT_MAX]}") from None
-    known = _Known({*raw.processes}, {*channels})
+    done: dict[tuple[str, ...], int] = {}
     texts = tuple(map(_text, raw.steps))
     steps = []
     for index, (step, text) in enumerate(zip(raw.steps, texts, strict=True)):
         try:
-            steps.append(known.step(index, msgspec.convert(step, Step)))
+            steps.append(_checked(index, msgspec.convert(step, Step), raw.processes, channels, done))
         except ValueError as error:
             raise step_error(index, text, str(error)) from None
     return Story(processes=(*raw.processes,), channels=(*channels,), steps=(*steps,), texts=texts)
@@ -149,31 +149,31 @@ def step_error(index: int, text: str, problem: str) -> BadInputError:
     return BadInputError(f"step {index} ({text}): {problem}")
 
 
-class _Known:
-    """The names so far."""
-
-    def __init__(self, processes: set[str], channels: set[StoryChannel]) -> None:
-        self._processes, self._channels = processes, channels
-        self._messages: dict[str, int] = {}  # message -> the step that sends it
-        self._started: dict[tuple[str, str], int] = {}  # (snapshot, process) -> the step that starts it there
-
-    def step(self, index: int, step: Step) -> Step:
-        """Check the names of a step, and name its event."""
-        if isinstance(step, Internal | Snapshot):
-            _require(step.at in self._processes, f"there is no process {step.at}")
-        if isinstance(step, Send | Deliver):
-            for name in step.channel:
-                _require(name in self._processes, f"there is no process {name}")
-            _require(step.channel in self._channels, f"there is no channel {step.channel}")
-        if isinstance(step, Send):
-            by = self._messages.setdefault(step.message, index)
-            _require(by == index, f"a message {step.message} was sent in step {by} already")
-        if isinstance(step, Deliver) and step.message is not msgspec.UNSET:
-            _require(step.message in self._messages, f"no message {step.message} was sent before")
-        if isinstance(step, Snapshot):  # several processes may start one, each of them once
-            by = self._started.setdefault((step.id, step.at), index)
-            _require(by == index, f"{step.at} has started snapshot {step.id} in step {by} already")
-        return step if step.event != "#" else msgspec.structs.replace(step, event=f"#{index}")
+def _checked(
+    index: int,
+    step: Step,
+    processes: list[str],
+    channels: list[StoryChannel],
+    done: dict[tuple[str, ...], int],
+) -> Step:
+    """Check the names of a step, and name its event. `done`: what was sent and started, and in which step."""
+    match step:
+        case Internal(at=at) | Snapshot(at=at):
+            _require(at in processes, f"there is no process {at}")
+        case Send(channel=channel) | Deliver(channel=channel):
+            for name in channel:
+                _require(name in processes, f"there is no process {name}")
+            _require(channel in channels, f"there is no channel {channel}")
+    match step:
+        case Send(message=message):
+            by = done.setdefault((message,), index)
+            _require(by == index, f"a message {message} was sent in step {by} already")
+        case Deliver(message=str(message)):
+            _require((message,) in done, f"no message {message} was sent before")
+        case Snapshot(at=at, id=name):  # several processes may start one, each of them once
+            by = done.setdefault((name, at), index)
+            _require(by == index, f"{at} has started snapshot {name} in step {by} already")
+    return step if step.event != "#" else msgspec.structs.replace(step, event=f"#{index}")
 
 
 def _require(holds: bool, problem: str) -> None:

@@ -73,7 +73,8 @@ class Runner(LedgerUser):
         match op:
             case ("read" | "gread" as kind, key):
                 self.touch(running, kind, key, write=False)
-                self.world.history.read(running.execution, self._table(running, kind), key)
+                cell = self._table(running, kind).setdefault(key, Cell())
+                self.world.history.look(running.execution, cell, f"read {key}")
             case ("write" | "gwrite" as kind, key):
                 self.touch(running, kind, key, write=True)
                 step = self.world.history.write(running.execution, self._table(running, kind), key)

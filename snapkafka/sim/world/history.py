@@ -67,9 +67,6 @@ class History:
             execution.steps.append(number)
         return step
 
-    def read(self, execution: Execution, memory: Memory, key: str) -> Step:
-        return self.look(execution, memory.setdefault(key, Cell()), f"read {key}")
-
     def look(self, execution: Execution, cell: Cell, what: str) -> Step:
         """Record the read of a value, looked up or through what an event holds of it."""
         step = self.step(execution, what, cell.written)

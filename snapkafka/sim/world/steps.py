@@ -46,7 +46,7 @@ def step(world: World) -> bool:
             continue
         weights = RARE if world.healthy else world.plan.slow | RARE
         ((kind, what),) = world.rng.choices(options, [weights.get(kind, 1.0) for kind, _ in options])
-        world.say(f"p{process.number} {kind} {_in_words(what)}")
+        world.say(f"p{process.number} {kind} {'' if what is None else getattr(what, 'cause', what)}")
         process.perform(kind, what)
         return True
     return bool(world.unbalanced)
@@ -89,10 +89,6 @@ def _ask_again(world: World) -> bool:
             world.trigger(id_, attempt=attempt + 1)
             return True
     return False
-
-
-def _in_words(what: object) -> str:
-    return "" if what is None else str(getattr(what, "cause", what))
 
 
 # -- faults ---------------------------------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ class Surroundings:
         known = {TopicPartition(end.topic, end.partition): end.end for end in ends}
         try:
             found = tuple(
-                _answer(stopped_app.stopped_app(SimAdmin.of(self), self.fold, view, known))
+                _answer(stopped_app.stopped_app(cast(TopicAdmin, SimAdmin(self)), self.fold, view, known))
                 for view in self.fold.stopped(self.plan.scope)
             )
         except TriggerRefusedError:
@@ -140,7 +140,9 @@ class Surroundings:
     def _captured(self, epoch: int) -> None:
         """Note what assembly finds out when it follows the capture at once."""
         if self.fold.snapshots[epoch].stopped:
-            question = stopped_app.ran_since(SimAdmin.of(self), self.fold, self.fold.captured(epoch))
+            question = stopped_app.ran_since(
+                cast(TopicAdmin, SimAdmin(self)), self.fold, self.fold.captured(epoch)
+            )
             self.ran[self.broker.ledger_id, epoch] = _answer(question)
 
 
@@ -149,10 +151,6 @@ class SimAdmin:
 
     def __init__(self, world: Surroundings) -> None:
         self._world = world
-
-    @classmethod
-    def of(cls, world: Surroundings) -> TopicAdmin:
-        return cast(TopicAdmin, cls(world))
 
     async def group_members(self, group: str) -> list[object]:
         return [p for p in self._world.processes if p.app.name == group and p.connected]
