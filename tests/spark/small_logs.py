@@ -27,6 +27,8 @@ from snapkafka.protocol import (
 )
 
 EPOCH = 1_000_000_000
+#: The parts of a world that processes report.
+REPORTED = ("processes", "inputs", "senders", "changelogs", "recorded", "old_topics")
 #: In this share of the worlds the first sender has known its inputs before they were recreated.
 OLD = 0.1
 
@@ -53,19 +55,14 @@ def captured(world: World) -> Captured:
         type="full",
         parent="",
         storage="",
-        processes=tuple(world.processes),
-        inputs=tuple(world.inputs),
-        senders=tuple(world.senders),
-        changelogs=tuple(world.changelogs),
-        recorded=tuple(world.recorded),
-        old_topics=tuple(world.old_topics),
+        **{name: tuple(getattr(world, name)) for name in REPORTED},
     )
 
 
 def together(worlds: list[World]) -> World:
     whole = World()
     for world in worlds:
-        for name in ("records", "processes", "inputs", "senders", "changelogs", "recorded", "old_topics"):
+        for name in ("records", *REPORTED):
             getattr(whole, name).extend(getattr(world, name))
         whole.bounds.update(world.bounds)
     return whole
@@ -104,11 +101,8 @@ def _caused(
     source = rng.choice(world.inputs)
     offset = rng.randint(0, source.log_end)
     by_receiver = source.steady and record.process == source.receiver
-    honest = (
-        not in_flight(source, offset)
-        if record.epoch < EPOCH
-        else in_flight(source, offset) or not by_receiver
-    )
+    flies = in_flight(source, offset)
+    honest = not flies if record.epoch < EPOCH else flies or not by_receiver
     if record.process < 0 or record.marker or not honest:
         return record
     event = TopicPartition(source.topic, source.partition), offset
@@ -127,9 +121,8 @@ def _write(
     lines: list[LogRecord] = []
     offset = -1
     for step in range(size):
-        offset += (
-            1 if step == 0 or rng.random() < 0.95 else 2
-        )  # a control record of some transaction in between
+        # 2: a control record of some transaction in between
+        offset += 1 if step == 0 or rng.random() < 0.95 else 2
         if rng.random() < 0.1:
             lines.append(LogRecord(*tp, offset))  # external
             continue
@@ -151,32 +144,22 @@ def _input(
     end = lines[-1].offset + 1 if lines else 0
     red_from = min((line.offset for line in lines if line.epoch >= EPOCH and not line.marker), default=end)
     position = rng.randint(0, red_from)
-    above = (
-        tuple(sorted(rng.sample(range(position, red_from), k=min(2, red_from - position))))
-        if rng.random() < 0.3
-        else ()
-    )
-    agents = [
-        Position(
-            agent="a",
-            topic=tp.topic,
-            partition=tp.partition,
-            offset=position,
-            started_above=above,
-            replay_until=position + 2 if rng.random() < 0.2 else 0,
-        )
-    ]
+    above: list[int] = []
     if rng.random() < 0.3:
-        further = rng.randint(position, red_from)
-        agents.append(Position(agent="b", topic=tp.topic, partition=tp.partition, offset=further))
+        above = rng.sample(range(position, red_from), k=min(2, red_from - position))
+    again = position + 2 if rng.random() < 0.2 else 0
+    started = tuple(sorted(above))
+    of: dict[str, Any] = tp._asdict()
+    agents = [Position(agent="a", **of, offset=position, started_above=started, replay_until=again)]
+    if rng.random() < 0.3:
+        agents.append(Position(agent="b", **of, offset=rng.randint(position, red_from)))
     world.records += lines
     world.bounds[tp] = LogBounds(start=0, end=end)
     world.inputs.append(
         InputCut(
             app=f"app{n}",
-            topic=tp.topic,
+            **of,
             topic_id="",
-            partition=tp.partition,
             position=position,
             noted=position,
             low=rng.randint(0, position),
@@ -191,14 +174,7 @@ def _input(
     for sender in world.senders:
         if (sender.topic, sender.partition) == tp and sender.marker >= 0 and rng.random() < 0.7:
             world.recorded.append(
-                Recorded(
-                    app=f"app{n}",
-                    sender=sender.process,
-                    topic=tp.topic,
-                    partition=tp.partition,
-                    start=position,
-                    end=sender.marker,
-                )
+                Recorded(app=f"app{n}", sender=sender.process, **of, start=position, end=sender.marker)
             )
 
 
@@ -209,17 +185,8 @@ def _changelog(rng: random.Random, world: World, tp: TopicPartition, n: int, pro
     world.bounds[tp] = LogBounds(start=0, end=end)
     _ends(world, tp, lines, [process])
     white_end = max((s.white_end for s in world.senders if (s.topic, s.partition) == tp), default=0)
-    world.changelogs.append(
-        ChangelogCut(
-            app=f"app{n}",
-            table="t",
-            topic=tp.topic,
-            topic_id="",
-            partition=tp.partition,
-            end=white_end,
-            process=process,
-        )
-    )
+    of: dict[str, Any] = tp._asdict() | {"topic_id": "", "end": white_end, "process": process}
+    world.changelogs.append(ChangelogCut(app=f"app{n}", table="t", **of))
 
 
 def _read_by_another(rng: random.Random, world: World, tp: TopicPartition, n: int) -> None:
@@ -227,8 +194,8 @@ def _read_by_another(rng: random.Random, world: World, tp: TopicPartition, n: in
     reader, end = n * 10 + 8, world.bounds[tp].end
     red_from = min((r.offset for r in world.records if r.tp == tp and r.epoch >= EPOCH), default=end)
     at = rng.randint(0, red_from)
-    agent = Position(agent="a", topic=tp.topic, partition=tp.partition, offset=at)
-    place: dict[str, Any] = {"topic": tp.topic, "partition": tp.partition, "position": at, "noted": at}
+    place: dict[str, Any] = tp._asdict() | {"position": at, "noted": at}
+    agent = Position(agent="a", **tp._asdict(), offset=at)
     ends: dict[str, Any] = {"low": rng.randint(0, at), "log_end": end, "receiver": reader, "agents": (agent,)}
     world.processes.append(ProcessCut(process=reader, app=f"audit{n}"))
     world.inputs.append(replace(world.inputs[0], app=f"audit{n}", **place, **ends))
@@ -240,15 +207,9 @@ def _ends(world: World, tp: TopicPartition, lines: list[LogRecord], living: list
         white = [line for line in mine if line.epoch < EPOCH and not line.marker]
         marker = next((line.offset for line in mine if line.marker), -1)
         if mine:
+            end, seq = (white[-1].offset + 1, white[-1].seq) if white else (0, -1)
             world.senders.append(
-                SenderEnd(
-                    process=process,
-                    topic=tp.topic,
-                    partition=tp.partition,
-                    white_end=white[-1].offset + 1 if white else 0,
-                    last_seq=white[-1].seq if white else -1,
-                    marker=marker,
-                )
+                SenderEnd(process=process, **tp._asdict(), white_end=end, last_seq=seq, marker=marker)
             )
 
 
@@ -388,9 +349,8 @@ def _move(rng: random.Random, world: World) -> None:
 
 def _unacknowledged(rng: random.Random, world: World, of: LogRecord, **more: Any) -> None:
     last = of.seq + rng.choice((0, 0, 2))
-    _report_of(
-        world, of, unacknowledged=(SeqRange(first=of.seq, last=last, refused=rng.random() < 0.5),), **more
-    )
+    lost = SeqRange(first=of.seq, last=last, refused=rng.random() < 0.5)
+    _report_of(world, of, unacknowledged=(lost,), **more)
 
 
 def _report_of(world: World, of: LogRecord, **changes: Any) -> None:

@@ -3,40 +3,126 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from snapkafka.assembly import columns
 from snapkafka.assembly.manifest import logs_of
-from snapkafka.checks import CutView, LogRecord, reading_ranges
+from snapkafka.checks import CutView, LogBounds, LogRecord, reading_ranges
 from snapkafka.checks.v3_state import facts_of
 from snapkafka.manifest import STATE_DELTA
-from snapkafka.protocol import TopicPartition
+from snapkafka.protocol import Captured, ChangelogCut, ProcessCut, TopicPartition
 from tests.spark.at_hand import row_of, state_of
 from tests.worlds.oracle import whole
 
-from .growing_logs import EPOCHS, Logs, Row, Written, logs
-
+EPOCHS = (1_000_000, 2_000_000, 3_000_000)
 #: Small worlds that are looked at at once.
 WORLDS = 400
+#: Keys and values in changelogs of each kind of table.
+CONTENT: Mapping[str, tuple[tuple[bytes | None, ...], tuple[bytes | None, ...]]] = {
+    "plain": ((b'"a"', b'"b"', b'"c"', None), (b"1", b"2", None)),
+    "sets": ((b'[1,"s"]', b'[2,"s"]', b'[1,"t"]'), (b'"one"', b'"two"')),
+    "windowed": ((b'["k",[1.0,10.9]]', b'["k",[11.0,20.9]]'), (b"1", b"2", None)),
+}
 Starts = Mapping[TopicPartition, int]
 Rows = list[Mapping[str, Any]]
+Row = tuple[str, int, bytes | None, bytes | None, int]
 
 
-def _state(view: CutView, written: Iterable[Written], parent: CutView | None) -> Rows:
+class Written(NamedTuple):
+    """A record with what is in it."""
+
+    record: LogRecord
+    key: bytes | None
+    value: bytes | None
+
+
+def grown(rng: random.Random, worlds: int) -> tuple[list[Written], list[CutView]]:
+    """Return random changelogs, and three snapshots of them, one after the other.
+
+    Colours stand among each other in them as they may: several writers in one partition, processes that leave and are
+    born in between, events that go on in an old colour behind red ones, records of nobody, markers, deletes.
+    """
+    written: list[Written] = []
+    cuts: list[list[ChangelogCut]] = [[] for _ in EPOCHS]
+    processes: list[list[ProcessCut]] = [[] for _ in EPOCHS]
+    bounds: dict[TopicPartition, LogBounds] = {}
+    for n in range(worlds):
+        kind, tp = rng.choice([*CONTENT]), TopicPartition(f"table{n}", n % 2)
+        born = [n * 10 + i for i in range(4)] + [EPOCHS[0] + n * 10 + 4, EPOCHS[1] + n * 10 + 5]
+        for process in born:
+            left = rng.choice((0, 1, 2, 9, 9, 9))
+            for snapshot in range(_born_after(process), len(EPOCHS)):
+                processes[snapshot].append(ProcessCut(process=process, app="app", left=left <= snapshot))
+        log = [Written(it, *map(rng.choice, CONTENT[kind])) for it in _log(rng, tp, born)]
+        of = ChangelogCut(app="app", table=kind, topic=tp[0], topic_id="", partition=tp[1], end=0, process=1)
+        of = replace(of, sets=kind == "sets", windowed=kind == "windowed")
+        for snapshot, ends in enumerate(_ends(rng, [it.record.offset for it in log] or [0])):
+            cuts[snapshot] += [replace(of, end=end) for end in ends]
+        bounds[tp] = LogBounds(start=0, end=log[-1].record.offset + 1 if log else 0)
+        written += log
+    common: dict[str, Any] = {"attempt": 1, "storage": "", "inputs": (), "senders": ()}
+    return written, [
+        CutView(
+            Captured(
+                id=f"s{n}",
+                epoch=epoch,
+                type="incremental" if n else "full",
+                parent=f"s{n - 1}" if n else "",
+                processes=tuple(sorted(processes[n], key=lambda it: it.process)),
+                changelogs=tuple(cuts[n]),
+                **common,
+            ),
+            bounds,
+        )
+        for n, epoch in enumerate(EPOCHS)
+    ]
+
+
+def _born_after(process: int) -> int:
+    return sum(process >= epoch for epoch in EPOCHS)
+
+
+def _log(rng: random.Random, tp: TopicPartition, processes: list[int]) -> Iterator[LogRecord]:
+    """Epochs rise with the offsets, give or take a few records."""
+    size, offset = rng.randint(0, 24), rng.randint(0, 2)
+    for step in range(size):
+        offset += 1 if rng.random() < 0.9 else 2
+        now = min(max((step + rng.randint(-4, 4)) * 4 // size, 0), 3)  # for how many the writer had cut
+        process = rng.choice([p for p in processes if _born_after(p) <= now])
+        if rng.random() < 0.1:
+            yield LogRecord(*tp, offset)
+        else:
+            yield LogRecord(*tp, offset, process, (0, *EPOCHS)[now], step, marker=rng.random() < 0.05)
+
+
+def _ends(rng: random.Random, offsets: list[int]) -> Iterator[tuple[int, ...]]:
+    """What the writers report for each snapshot: past what was white then, and never less than before."""
+    reached = 0
+    for snapshot in range(len(EPOCHS)):
+        near = (snapshot + 1) * len(offsets) // 4 + rng.randint(0, 5)
+        reached = max(reached, offsets[min(near, len(offsets) - 1)] + rng.randint(0, 1))
+        yield (reached, rng.randint(0, reached)) if rng.random() < 0.3 else (reached,)
+
+
+def _state(view: CutView, written: list[Written], parent: CutView | None = None) -> Rows:
     return [*state_of(view, [row_of(*item) for item in written], parent)]
 
 
-def _read(all_: Logs, view: CutView, starts: Starts | None = None) -> list[Written]:
+def _folded(view: CutView, written: list[Written]) -> set[Row]:
+    """The state of tables whose last records count, by a fold of what is white."""
+    last = {(it.record.tp, it.key): it for it in written if view.in_state(it.record)}
+    sets = {tp for tp, cuts in view.changelogs.items() if cuts[0].sets}
+    kept = [it for (tp, _), it in last.items() if tp not in sets and it.value is not None]
+    return {(*it.record.tp, it.key, it.value, it.record.offset) for it in kept}
+
+
+def _read(view: CutView, written: list[Written], starts: Starts | None = None) -> list[Written]:
     """The records that the snapshot is assembled from."""
     ranges = {item[:2]: item for item in reading_ranges(CutView(view.captured, view.bounds, starts))}
-    return [
-        item
-        for item in all_.written
-        if (of := ranges.get(item.record[:2])) is not None and of[2] <= item.record.offset < of[3]
-    ]
+    found = ((it, ranges.get(it.record[:2])) for it in written)
+    return [it for it, of in found if of is not None and of.start <= it.record.offset < of.end]
 
 
 def _starts(view: CutView, written: list[Written]) -> Starts:
@@ -45,99 +131,49 @@ def _starts(view: CutView, written: list[Written]) -> Starts:
     for item in written:
         lines[item.record.tp].append(item.record)
     found = logs_of(view, {tp: facts_of(view, whole(tp, of)) for tp, of in lines.items()})
-    return {TopicPartition(log.topic, log.partition): log.settled for log in found if log.settled is not None}
+    starts = {TopicPartition(log.topic, log.partition): log.settled for log in found}
+    return {tp: at for tp, at in starts.items() if at is not None and not view.changelogs[tp][0].sets}
 
 
 def _resolved(full: Rows, *deltas: Rows) -> Rows:
     """The whole state, as `store.state_sql` has it."""
-    found: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-    for row in (row for rows in (full, *deltas) for row in rows):
-        key = (row["changelog_topic"], row["partition"], row["key_raw"])
-        found[key] = row
+    places = ("changelog_topic", "partition", "key_raw")
+    found = {tuple(row[it] for it in places): row for rows in (full, *deltas) for row in rows}
     return [row for row in found.values() if not row.get("deleted", False)]
 
 
-def _rows(state: Rows) -> set[Row]:
+def _rows(state: Rows, *, kinds: tuple[str, ...] = tuple(CONTENT)) -> set[Row]:
+    rows = [row for row in state if row["table_name"] in kinds]
     names = ("changelog_topic", "partition", "key_raw", "value_raw", "changelog_offset")
-    found = [Row(*(row[name] for name in names)) for row in state]
+    found: list[Any] = [tuple(row[name] for name in names) for row in rows]
     assert len(found) == len(set(found))
     return set(found)
 
 
 def test_a_chain_of_three_has_the_rows_of_the_whole() -> None:
     seed = random.randrange(10**9)
-    all_ = logs(random.Random(seed), WORLDS)
-    views = [all_.view(snapshot) for snapshot in range(3)]
-    assert len({frozenset(all_.state(snapshot)) for snapshot in range(3)}) == 3
-
-    read = _read(all_, views[0])
-    full, deltas = _state(views[0], read, None), list[Rows]()
-    assert _rows(full) == all_.state(0), f"seed {seed}"
-    starts = _starts(views[0], read)
-    for snapshot in (1, 2):
-        parent, child = views[snapshot - 1], views[snapshot]
-        read = _read(all_, child, starts)
+    written, views = grown(random.Random(seed), WORLDS)
+    read = _read(views[0], written)
+    full, deltas, starts = _state(views[0], read), list[Rows](), _starts(views[0], read)
+    expected = [_state(view, written) for view in views]
+    assert len({frozenset(_rows(state)) for state in expected}) == 3
+    assert _rows(full) == _rows(expected[0]), f"seed {seed}"
+    for view, state in zip(views, expected, strict=True):
+        assert _rows(state, kinds=("plain", "windowed")) == _folded(view, written), f"seed {seed}"
+    for parent, child, state in zip(views, views[1:], expected[1:], strict=False):
+        read = _read(child, written, starts)
         deltas.append(_state(child, read, parent))
-        assert _rows(_resolved(full, *deltas)) == all_.state(snapshot), f"seed {seed}, snapshot {snapshot}"
-        counted = {item.record[:3] for item in all_.written if parent.in_state(item.record)}
-        found = {(it["changelog_topic"], it["partition"], it["changelog_offset"]) for it in deltas[-1]}
-        assert not counted & found, "nothing is there twice"
+        assert _rows(_resolved(full, *deltas)) == _rows(state), f"seed {seed}, {child.captured.id}"
+        counted = {item.record[:3] for item in written if parent.in_state(item.record)}
+        found = {(it[0], it[1], it[4]) for it in _rows(deltas[-1], kinds=("plain", "windowed"))}
+        assert found and not counted & found, "nothing is there twice"
         starts = _starts(child, read)
-    assert starts == _starts(views[2], _read(all_, views[2])), "whatever was read"
+    assert starts == _starts(views[2], _read(views[2], written)), "whatever was read"
 
 
 def test_columns_of_a_delta_are_those_stated() -> None:
-    all_ = logs(random.Random(2), 3)
-    rows = _state(all_.view(1), _read(all_, all_.view(1)), all_.view(0))
+    written, views = grown(random.Random(2), 9)
+    rows = _state(views[1], _read(views[1], written), views[0])
     assert {frozenset(row) for row in rows} == {frozenset(columns(STATE_DELTA))}
     assert {row["deleted"] for row in rows} == {True, False}
     assert all((row["value_raw"] is None) == row["deleted"] for row in rows)
-
-
-def test_sets_and_windows() -> None:
-    """A set is told by all operations, also by those that were red for the parent; a window may be deleted."""
-    places = {"sets": TopicPartition("sets", 0), "windowed": TopicPartition("windowed", 0)}
-    parts = [
-        (b'[1,"s"]', b'"one"', 0),
-        (b'[1,"s"]', b'"red"', EPOCHS[0]),
-        (b'[1,"s"]', b'"two"', 0),
-        (b'[2,"s"]', b'"one"', EPOCHS[0]),
-        (b'["k",[1.0,10.9]]', b"1", 0),
-        (b'["k",[11.0,20.9]]', b"2", 0),
-        (b'["k",[1.0,10.9]]', None, EPOCHS[0]),
-    ]
-    written = [
-        Written(LogRecord(*places["sets" if n < 4 else "windowed"], n, 1, epoch, n), key, value)
-        for n, (key, value, epoch) in enumerate(parts)
-    ]
-    ends: dict[TopicPartition, tuple[tuple[int, ...], ...]] = {
-        places["sets"]: ((3,), (4,), (4,)),
-        places["windowed"]: ((6,), (7,), (7,)),
-    }
-    all_ = Logs(written, {1: 9}, ends)
-    parent, child = _of_kinds(all_.view(0)), _of_kinds(all_.view(1))
-    full = _state(parent, _read(all_, parent), None)
-    reported = ("table_name", "key", "value", "window_start", "changelog_offset")
-
-    def rows(state: Rows) -> list[tuple[Any, ...]]:
-        return sorted(tuple(row[name] for name in reported) for row in state)
-
-    assert rows(full) == [
-        ("sets", "s", '["one","two"]', None, 2),
-        ("windowed", "k", "1", datetime.fromtimestamp(1, UTC), 4),
-        ("windowed", "k", "2", datetime.fromtimestamp(11, UTC), 5),
-    ]
-    last = ("windowed", "k", "2", datetime.fromtimestamp(11, UTC), 5)
-    whole = [("sets", "s", '["red","two"]', None, 3), last]
-    read = _read(all_, child)
-    assert rows(_state(child, read, None)) == whole
-    assert rows(_resolved(full, _state(child, read, parent))) == whole
-
-
-def _of_kinds(view: CutView) -> CutView:
-    """Tables that are what their topics are called."""
-    cuts = tuple(
-        replace(cut, table=cut.topic, sets=cut.topic == "sets", windowed=cut.topic == "windowed")
-        for cut in view.captured.changelogs
-    )
-    return CutView(replace(view.captured, changelogs=cuts), view.bounds)

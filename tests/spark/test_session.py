@@ -1,4 +1,4 @@
-"""What a session says when it ends: nothing that the user has to read past to find the error."""
+"""What a session of Spark is started with."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from snapkafka.assembly.spark.session import set_environment
+from snapkafka.assembly.spark import session
 from snapkafka.runtime import cache_dir
 
 #: A machine that is set up for another Spark, Spark's shell, another Python, and Spark Connect.
@@ -36,7 +36,7 @@ with session() as spark:
 
 def test_settings_of_another_spark_are_dropped() -> None:
     environ = {"PATH": "/bin", "SPARK_CONF_DIR": "/etc/spark", **OTHER_SPARK}
-    set_environment(environ)
+    session.set_environment(environ)
     assert environ == {
         "PATH": "/bin",
         "SPARK_CONF_DIR": "/etc/spark",
@@ -47,18 +47,20 @@ def test_settings_of_another_spark_are_dropped() -> None:
     }
 
 
+@pytest.mark.parametrize(("limit", "heap"), [(24, 2048), (3, 1024)])
+def test_the_heap_fits_into_the_memory_that_there_is(
+    monkeypatch: pytest.MonkeyPatch, limit: int, heap: int
+) -> None:
+    monkeypatch.setattr(session, "memory_bytes", lambda: limit << 30)
+    assert session.heap_bytes() >> 20 == heap
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("environment", [OTHER_SPARK, {}], ids=["another Spark", "nothing"])
 def test_a_session_starts_whatever_the_environment_holds(environment: dict[str, str], tmp_path: Path) -> None:
     """And where it holds nothing: no HOME, no locale; Java is on the PATH."""
     given = environment | {"SNAPKAFKA_CACHE": str(cache_dir()), "PATH": os.environ["PATH"]}
     given["PYTHONPATH"] = str(Path(__file__).parents[2])
-    done = subprocess.run(
-        [sys.executable, "-c", IN_PYTHON],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env=given,
-        cwd=tmp_path,
-    )
+    command = [sys.executable, "-c", IN_PYTHON]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=given, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "[2, 4]\n"), done.stderr

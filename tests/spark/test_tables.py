@@ -13,15 +13,16 @@ import pytest
 from snapkafka.assembly import rows as rows_of
 from snapkafka.assembly.rows import position_rows, process_rows
 from snapkafka.assembly.schemas import UNIX_EPOCH
-from snapkafka.checks import CutView
+from snapkafka.checks import CutView, LogRecord
 from snapkafka.manifest_entries import AppendedEntry
-from snapkafka.protocol import Captured, ChangelogCut, InputCut, Position, ProcessCut, SenderEnd, TornEvent
+from snapkafka.protocol import Captured, ChangelogCut, Position, ProcessCut, SenderEnd, TornEvent
 from snapkafka.wire import headers as wire
-from tests.spark.at_hand import ENTRY, LEDGER, tables_of
+from tests.spark.at_hand import ENTRY, row_of, tables_of
 from tests.worlds.little_log import CAPTURED, EPOCH, INPUT
 
 #: Offsets of the markers of `taken`: no table may know of them.
 MARKER_SEQ = 5
+TRACE = {"key": "trace", "value": b"7"}
 TIMES = {
     "now": 1_700_000_000_000,
     "none": -1,
@@ -34,20 +35,9 @@ TIMES = {
 
 def captured() -> Captured:
     """One input and three tables: plain, of sets, windowed, all written by process 1 below offset 5."""
-    changelogs = [
-        ChangelogCut(
-            app="app",
-            table=name,
-            topic=name,
-            topic_id="",
-            partition=0,
-            end=9,
-            process=1,
-            sets=sets,
-            windowed=windowed,
-        )
-        for name, sets, windowed in (("plain", False, False), ("sets", True, False), ("windows", False, True))
-    ]
+    of: dict[str, Any] = {"app": "app", "topic_id": "", "partition": 0, "end": 9, "process": 1}
+    kinds = {"plain": {}, "sets": {"sets": True}, "windows": {"windowed": True}}
+    changelogs = [ChangelogCut(table=name, topic=name, **of | kind) for name, kind in kinds.items()]
     ends = [SenderEnd(process=1, topic=cut.topic, partition=0, white_end=5, last_seq=4) for cut in changelogs]
     agents = (Position(agent="a", topic="in", partition=0, offset=2),)
     return replace(
@@ -59,17 +49,10 @@ def captured() -> Captured:
     )
 
 
-def record(topic: str, offset: int, key: bytes | None, value: bytes | None, header: bytes) -> dict[str, Any]:
-    return {
-        "topic": topic,
-        "partition": 0,
-        "offset": offset,
-        "timestamp_ms": 1_767_225_600_000,
-        "timestamp_type": 0,
-        "key": key,
-        "value": value,
-        "headers": [{"key": "trace", "value": b"7"}, {"key": wire.HEADER, "value": header}],
-    }
+def row(it: LogRecord, key: bytes | None, value: bytes | None) -> dict[str, Any]:
+    """A row with a time, and a header of somebody else."""
+    found = row_of(it, key, value)
+    return found | {"timestamp_ms": 1_767_225_600_000, "headers": [TRACE, *found["headers"]]}
 
 
 def taken() -> list[dict[str, Any]]:
@@ -77,11 +60,10 @@ def taken() -> list[dict[str, Any]]:
     rows = []
     keys = {"in": b'"k%d"', "plain": b'"k%d"', "sets": b'[1,"k%d"]', "windows": b'["k%d",[1.0,10.9]]'}
     for topic, key in keys.items():
-        check = wire.tp_check(topic, 0)
-        rows += [record(topic, n, key % n, b"%d" % n, wire.stamp(LEDGER, check, 0, 1, n)) for n in range(5)]
-        marker = wire.marker(LEDGER, check, EPOCH, 1, MARKER_SEQ, 0)
-        rows.append(record(topic, MARKER_SEQ, wire.marker_key(1), None, marker))
-        rows.append(record(topic, 6, key % 6, b"6", wire.stamp(LEDGER, check, EPOCH, 1, 6)))
+        rows += [row(LogRecord(topic, 0, n, 1, 0, n), key % n, b"%d" % n) for n in range(5)]
+        marker = LogRecord(topic, 0, MARKER_SEQ, 1, EPOCH, MARKER_SEQ, marker=True)
+        rows.append(row(marker, wire.marker_key(1), None))
+        rows.append(row(LogRecord(topic, 0, 6, 1, EPOCH, 6), key % 6, b"6"))
     return rows
 
 
@@ -93,9 +75,7 @@ def traces(found: dict[str, list[Any]]) -> list[str]:
             return any(map(ours, (*value, *value.values())))
         if isinstance(value, list):
             return any(map(ours, value))
-        return wire.HEADER in (
-            value.decode("latin-1") if isinstance(value, bytes | bytearray) else str(value)
-        )
+        return wire.HEADER in (value.decode("latin-1") if isinstance(value, bytes) else str(value))
 
     return [
         f"{name}.{column}"
@@ -108,16 +88,10 @@ def traces(found: dict[str, list[Any]]) -> list[str]:
 
 def test_no_table_has_a_trace_of_the_taking(tmp_path: Path) -> None:
     found = tables_of(tmp_path, CutView(captured()), taken())
-    assert {name: len(rows) for name, rows in found.items()} == {
-        "state": 15,
-        "messages": 3,
-        "channels": 1,
-        "processes": 1,
-        "positions": 1,
-    }
+    counts = {"state": 15, "messages": 3, "channels": 1, "processes": 1, "positions": 1}
+    assert {name: len(rows) for name, rows in found.items()} == counts
     assert traces(found) == []
-    others = [{"key": "trace", "value": b"7"}]
-    assert [row["headers"] for row in found["messages"]] == [others] * 3, "those of others stay"
+    assert [row["headers"] for row in found["messages"]] == [[TRACE]] * 3, "those of others stay"
     assert {row["why_undecoded"] for row in found["state"]} == {None}
 
 
@@ -134,12 +108,8 @@ def test_traces_would_be_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert found.count("state.key_raw") == 3, "a plain table, sets, windows"
 
 
-def in_flight(values: list[bytes], **changes: Any) -> list[dict[str, Any]]:
-    check = wire.tp_check("in", 0)
-    return [
-        record("in", 2 + n, b"k", value, wire.stamp(LEDGER, check, 0, 1, 2 + n)) | changes
-        for n, value in enumerate(values)
-    ]
+def in_flight(values: list[bytes]) -> list[dict[str, Any]]:
+    return [row(LogRecord("in", 0, n, 1, 0, n), b"k", value) for n, value in enumerate(values, 2)]
 
 
 def test_times_that_are_none(tmp_path: Path) -> None:
@@ -168,26 +138,13 @@ def test_messages_in_the_codec_that_their_reader_has(tmp_path: Path) -> None:
 
 def test_torn_events_and_replays_are_in_the_tables() -> None:
     """Who restores a snapshot sees what runs again without reading the manifest."""
-    torn = TornEvent(agent="count", topic="in", partition=0, offset=7, was=3, met=EPOCH, table="counts")
+    of: dict[str, Any] = {"agent": "count", "topic": "in", "partition": 0, "offset": 7}
+    torn = TornEvent(**of, was=3, met=EPOCH, table="counts")
     cut = ProcessCut(process=1, app="app", torn=(torn,))
-    agent = Position(agent="count", topic=INPUT.topic, partition=INPUT.partition, offset=7, replay_until=9)
-    source = InputCut(
-        app="app", topic=INPUT.topic, topic_id="", partition=INPUT.partition, position=7, noted=7, low=0,
-        log_end=9, receiver=1, agents=(agent,),
-    )  # fmt: skip
+    source = replace(INPUT, position=7, noted=7, log_end=9, agents=(Position(**of, replay_until=9),))
     view = CutView(replace(CAPTURED, processes=(cut,), inputs=(source,)))
     (process,) = process_rows(view, ENTRY)
-    assert process["torn"] == [
-        {
-            "agent": "count",
-            "topic": "in",
-            "partition": 0,
-            "offset": 7,
-            "was": 3,
-            "met": EPOCH,
-            "table_name": "counts",
-        }
-    ]
+    assert process["torn"] == [of | {"was": 3, "met": EPOCH, "table_name": "counts"}]
     (position,) = position_rows(view)
     assert (position["position"], position["replay_until"]) == (7, 9)
 
@@ -201,9 +158,8 @@ def test_times_of_the_ledger_that_nobody_knows_are_null() -> None:
     def reported(triggered_ms: int, *appended_ms: int) -> list[tuple[int | None, ...]]:
         appended = tuple(AppendedEntry(offset=EPOCH, at_ms=ms) for ms in appended_ms)
         ledger = replace(ENTRY, triggered_ms=triggered_ms, appended=appended)
-        columns = ("triggered_at", "reported_at")
         rows = process_rows(view, ledger)
-        return [tuple(in_ms(row[name]) for name in columns) for row in rows]
+        return [(in_ms(row["triggered_at"]), in_ms(row["reported_at"])) for row in rows]
 
     def in_ms(time: datetime | None) -> int | None:
         return None if time is None else (time - UNIX_EPOCH) // timedelta(milliseconds=1)

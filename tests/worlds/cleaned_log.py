@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from snapkafka.checks import CutView, Keeping, LogBounds, LogRecord
 from snapkafka.protocol import Captured, ChangelogCut, ProcessCut, Retention, SenderEnd, TopicPartition
@@ -59,32 +60,18 @@ class Changelog:
     def compact(self, upto: int, *, drop: bool) -> None:
         """A round of the cleaner, up to `upto`. `drop`: deletions that an earlier round has seen go."""
         last = {record.key_hash: record.offset for record in self.log if record.offset < upto}
-        self.log = [
-            record
-            for record in self.log
-            if record.offset >= upto
-            or (
-                last[record.key_hash] == record.offset
-                and not (drop and record.offset < self.clean and self.values[record.offset] is None)
-            )
-        ]
+        gone = {at for at, value in self.values.items() if drop and at < self.clean and value is None}
+        stays = {at for at in last.values() if at not in gone}
+        self.log = [record for record in self.log if record.offset >= upto or record.offset in stays]
         self.clean = max(self.clean, upto)
 
 
 def changelog(rng: random.Random, n: int) -> Changelog:
     """White writes, then some of both colours, then red ones; the cleaner comes by now and then."""
     forgets = rng.random() < 0.3
-    table = Changelog(
-        TopicPartition(f"table{n}", 0),
-        process=n,
-        keeping=rng.choice(
-            (
-                Keeping(age_ms=HOUR, tombstones_ms=0 if forgets else 24 * HOUR),
-                Keeping(age_ms=HOUR, tombstones_ms=0 if forgets else 24 * HOUR),
-                None,
-            )
-        ),
-    )
+    keeping = Keeping(age_ms=HOUR, tombstones_ms=0 if forgets else 24 * HOUR)
+    known = rng.choice((keeping, keeping, None))
+    table = Changelog(TopicPartition(f"table{n}", 0), process=n, keeping=known)
     keys, chance = rng.randint(1, 6), rng.choice((0.0, 0.1, 0.3))
     phases = [(rng.randint(0, 12), 0.0), (rng.randint(0, 4), 0.5), (rng.randint(0, 8), 1.0)]
     for steps, red in phases:
@@ -104,7 +91,12 @@ def changelog(rng: random.Random, n: int) -> Changelog:
 
 def captured(tables: list[Changelog]) -> Captured:
     """A snapshot of them, as their processes would have closed it."""
-    ends = {table.tp: max((record.offset + 1 for record in table.white), default=0) for table in tables}
+    senders, changelogs = [], []
+    for table in tables:
+        end = max((record.offset + 1 for record in table.white), default=0)
+        of: dict[str, Any] = table.tp._asdict() | {"process": table.process}
+        senders.append(SenderEnd(**of, white_end=end, last_seq=end - 1))
+        changelogs.append(ChangelogCut(**of, app="app", table="t", topic_id="", end=end))
     return Captured(
         id="random",
         attempt=1,
@@ -114,37 +106,14 @@ def captured(tables: list[Changelog]) -> Captured:
         storage="",
         processes=tuple(ProcessCut(process=table.process, app="app") for table in tables),
         inputs=(),
-        senders=tuple(
-            SenderEnd(
-                process=table.process,
-                **table.tp._asdict(),
-                white_end=ends[table.tp],
-                last_seq=ends[table.tp] - 1,
-            )
-            for table in tables
-        ),
-        changelogs=tuple(
-            ChangelogCut(
-                app="app",
-                table="t",
-                topic_id="",
-                **table.tp._asdict(),
-                end=ends[table.tp],
-                process=table.process,
-            )
-            for table in tables
-        ),
+        senders=tuple(senders),
+        changelogs=tuple(changelogs),
     )
 
 
 def promised(cut: Captured, *, uncompacted_ms: int = 0) -> Captured:
     """Its changelogs had such a lag when it was triggered, and else Kafka's own settings."""
-    return replace(
-        cut,
-        retention=tuple(
-            Retention(
-                topic=topic, uncompacted_ms=uncompacted_ms, tombstones_ms=24 * HOUR, retained_ms=UNBOUNDED
-            )
-            for topic in sorted({changelog.topic for changelog in cut.changelogs})
-        ),
-    )
+    topics = sorted({changelog.topic for changelog in cut.changelogs})
+    kept: dict[str, Any] = {"tombstones_ms": 24 * HOUR, "retained_ms": UNBOUNDED}
+    retention = (Retention(topic=topic, uncompacted_ms=uncompacted_ms, **kept) for topic in topics)
+    return replace(cut, retention=tuple(retention))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -20,34 +19,28 @@ from tests.spark.reading import settings_of
 
 
 def message(offset: int) -> Any:
-    return Mock(
-        **{
-            "topic.return_value": "t",
-            "partition.return_value": 0,
-            "offset.return_value": offset,
-            "error.return_value": None,
-            "timestamp.return_value": (1, 5),
-            "key.return_value": None,
-            "value.return_value": b"v",
-            "headers.return_value": None,
-        }
-    )
+    answers = {
+        "topic": "t",
+        "partition": 0,
+        "offset": offset,
+        "error": None,
+        "timestamp": (1, 5),
+        "key": None,
+    }
+    answers |= {"value": b"v", "headers": None}
+    return Mock(**{f"{name}.return_value": answer for name, answer in answers.items()})
 
 
-def records_in(ranges: list[ReadRange]) -> Iterator[Record]:
-    settings = settings_of(ENTRY, bootstrap="nowhere:9092")
-    return EmbeddedEngine(job_of(settings)).records(settings, ranges)
-
-
-def offsets_of(monkeypatch: pytest.MonkeyPatch, offsets: list[int]) -> list[int]:
+def read(monkeypatch: pytest.MonkeyPatch, *messages: Any) -> list[Record]:
     """Read the offsets from 2 to 5 from a client that returns these."""
-    client = Mock(**{"consume.side_effect": [[message(offset)] for offset in offsets]})
+    client = Mock(**{"consume.side_effect": [[it] for it in messages]})
     monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: client)
-    return [record.offset for record in records_in([ReadRange("t", 0, 2, 6)])]
+    settings = settings_of(ENTRY, bootstrap="nowhere:9092")
+    return [*EmbeddedEngine(job_of(settings)).records(settings, [ReadRange("t", 0, 2, 6)])]
 
 
 def test_what_compaction_or_a_transaction_left_out_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert offsets_of(monkeypatch, [3, 7]) == [3]
+    assert [it.offset for it in read(monkeypatch, message(3), message(7))] == [3]
 
 
 @pytest.mark.parametrize("offsets", [[1, 5], [2, 2, 5], [2, 4, 3, 5]])
@@ -56,26 +49,22 @@ def test_a_log_that_was_cut_and_written_again_is_refused(
 ) -> None:
     """As by Spark: the checks need each record once."""
     with pytest.raises(OffsetsGoneError):
-        offsets_of(monkeypatch, offsets)
+        read(monkeypatch, *map(message, offsets))
 
 
 def test_the_name_of_a_header_that_is_no_text_is_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client cannot return it; Spark can."""
     odd = message(5)
     odd.headers.side_effect = SystemError("<method 'headers'> returned a result with an exception set")
-    client = Mock(**{"consume.side_effect": [[odd]]})
-    monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: client)
     with pytest.raises(HandOverError, match=r"t\[0\].*UTF-8"):
-        list(records_in([ReadRange("t", 0, 2, 6)]))
+        read(monkeypatch, odd)
 
 
 def test_a_time_in_nanoseconds_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark's source ends at it, and the job reads around it: this engine needs neither."""
     odd = message(5)
     odd.timestamp.return_value = (1, 2**62)
-    client = Mock(**{"consume.side_effect": [[odd]]})
-    monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: client)
-    assert [it.timestamp_ms for it in records_in([ReadRange("t", 0, 2, 6)])] == [2**62]
+    assert [it.timestamp_ms for it in read(monkeypatch, odd)] == [2**62]
 
 
 def test_the_guide_sets_a_quota_for_the_client_id_of_the_job() -> None:

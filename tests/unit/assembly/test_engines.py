@@ -56,22 +56,23 @@ def test_a_small_snapshot_is_that_of_the_option(fakes: dict[str, str], lines: li
     assert lines == []
 
 
-def test_what_only_spark_does_is_named(fakes: dict[str, str], lines: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("offsets", "reason", "named"),
+    [
+        (engines.OFFSETS_MAX + 1, "", f"{engines.OFFSETS_MAX + 1:,} offsets"),
+        (1_000, "an odd header", "an odd header"),  # that shows only in the records
+    ],
+)
+def test_what_only_spark_does_is_named(
+    fakes: dict[str, str], lines: list[str], offsets: int, reason: str, named: str
+) -> None:
     """Never a silent difference: `auto` takes Spark and says why, `embedded` refuses."""
-    large = engines.OFFSETS_MAX + 1
-    assert taken(lines, JobSpec(engine="auto"), offsets=large) == "spark"
+    fakes["reason"] = reason
+    assert taken(lines, JobSpec(engine="auto"), offsets=offsets) == "spark"
     (line,) = lines
-    assert f"{large:,} offsets" in line
-    with pytest.raises(BadInputError, match="offsets"):
-        taken(lines, JobSpec(engine="embedded"), offsets=large)
-
-
-def test_what_shows_only_in_the_records_is_handed_over(fakes: dict[str, str], lines: list[str]) -> None:
-    fakes["reason"] = "an odd header"
-    assert taken(lines, JobSpec(engine="auto")) == "spark"
-    assert lines == ["taking Spark: the embedded engine does not do an odd header"]
-    with pytest.raises(BadInputError, match="an odd header"):
-        taken(lines, JobSpec(engine="embedded"))
+    assert named in line
+    with pytest.raises(BadInputError, match=named):
+        taken(lines, JobSpec(engine="embedded"), offsets=offsets)
 
 
 def test_where_spark_is_needed_and_missing_the_reason_is_named(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
@@ -21,6 +22,7 @@ from tests.worlds.tables import in_files
 from tests.worlds.waiting_messages import DELIVERED, TRIGGERED_S, WAITING
 
 PASSED, FAILED, UNCLEAR = Status.PASSED, Status.FAILED, Status.UNVERIFIABLE
+GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "reconcile.md"
 READERS = [("ledger", "payments"), ("audit", "payments"), ("clearing", "transfers"), ("audit", "transfers")]
 
 
@@ -36,6 +38,14 @@ def outcomes(
 ) -> list[CheckEntry]:
     wanted = [Invariant(name=f"n{n}", sql=sql) for n, sql in enumerate(sqls)]
     return invariants.check(wanted, in_files(folder, {"state": state, **more}))
+
+
+def of(
+    folder: Path, name: str, parameters: Mapping[str, str], **tables: Sequence[Mapping[str, Any]]
+) -> CheckEntry:
+    """The outcome of a ready-made one."""
+    (found,) = invariants.check(load([name], parameters), in_files(folder, tables))
+    return found
 
 
 # --- Casts ------------------------------------------------------------------------------------------------------------
@@ -305,11 +315,8 @@ def test_a_message_in_flight_to_two_apps_has_one_row(tmp_path: Path) -> None:
         place | {"offset": 0, "receiver_app": "a", "why_undecoded": "no codec", "sender": 1},
         place | {"offset": 1, "receiver_app": "b", "value": "10", "sender": 1},
     ]
-    (found,) = outcomes(
-        tmp_path,
-        ['SELECT "offset", receivers, value, sender, value_raw FROM in_flight'],
-        messages=messages,
-    )
+    sql = 'SELECT "offset", receivers, value, sender, value_raw FROM in_flight'
+    (found,) = outcomes(tmp_path, [sql], messages=messages)
     assert [json.loads(it.what) for it in found.witnesses] == [
         {"offset": 0, "receivers": ["a", "b"], "value": "10", "sender": 1, "value_raw": "MTA="},
         {"offset": 1, "receivers": ["b"], "value": "10", "sender": 1, "value_raw": "MTA="},
@@ -362,9 +369,8 @@ def test_a_record_that_two_apps_read_is_one_until_it_is_taken_in_where_it_counts
 
     def outcome(name: str, held: str, **parameters: str) -> CheckEntry:
         state = [{"app": "ledger", "table_name": "balances", "key": "a", "value": held}]
-        tables = in_files(tmp_path / name, {"state": state, "messages": messages, "positions": positions})
-        (found,) = invariants.check(load([name], named | parameters), tables)
-        return found
+        tables = {"state": state, "messages": messages, "positions": positions}
+        return of(tmp_path / name, name, named | parameters, **tables)
 
     sum_of_all = outcome("conservation", "100" if taken_in else "90", total="100")
     one = outcome("one_token", "true" if taken_in else "false")
@@ -381,26 +387,49 @@ def test_a_message_that_waits_too_long_or_has_no_time_is_found(tmp_path: Path) -
         for n, (topic, at) in enumerate(WAITING)
     ]
     processes = [{"triggered_at": datetime.fromtimestamp(TRIGGERED_S, UTC)}]
-    tables = in_files(tmp_path, {"messages": messages, "processes": processes})
     for parameters, expected in DELIVERED:
-        (found,) = invariants.check(load(["delivered_within"], parameters), tables)
+        found = of(tmp_path, "delivered_within", parameters, messages=messages, processes=processes)
         assert sorted((item.topic, item.offset) for item in found.witnesses) == expected, parameters
 
 
 def test_a_value_that_is_no_json_has_no_amount(tmp_path: Path) -> None:
-    tables = in_files(tmp_path, {"state": rows("x", '{"n":-0.25}', '{"n":0.5}')})
-    of = {"table": "t", "amount": "$.n"}
-    (sum_of_all,) = invariants.check(load(["conservation"], of | {"total": "0.25"}), tables)
-    assert json.loads(sum_of_all.witnesses[0].what)["without_amount"] == 1
-    (allowed,) = invariants.check(load(["conservation"], of | {"total": "0.25", "without": "1"}), tables)
-    assert allowed.status is PASSED
-    (floor,) = invariants.check(load(["no_negative"], of), tables)
-    assert floor.found == 2
+    def outcome(name: str, **parameters: str) -> CheckEntry:
+        state = rows("x", '{"n":-0.25}', '{"n":0.5}')
+        return of(tmp_path, name, {"table": "t", "amount": "$.n"} | parameters, state=state)
+
+    assert json.loads(outcome("conservation", total="0.25").witnesses[0].what)["without_amount"] == 1
+    assert outcome("conservation", total="0.25", without="1").status is PASSED
+    assert outcome("no_negative").found == 2
+
+
+@pytest.mark.parametrize(
+    ("booked", "in_flight", "rows"),
+    [
+        (["3", "5"], 2, []),
+        (["3", "5"], 1, [{"sent": 10, "booked": 8, "in_flight": 1}]),  # lost
+        (["3", "6"], 2, [{"sent": 10, "booked": 9, "in_flight": 2}]),  # booked twice
+        ([], 2, [{"sent": 10, "in_flight": 2}]),
+    ],
+)
+def test_the_query_of_the_guide_finds_what_is_lost_or_doubled_between_two_services(
+    tmp_path: Path, booked: list[str], in_flight: int, rows: list[dict[str, int]]
+) -> None:
+    (sql,) = re.findall(r"```sql\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
+    state = [{"app": "billing", "table_name": "sent", "key": "a", "value": "10"}]
+    state += [
+        {"app": "ledger", "table_name": "booked", "key": str(n), "value": it} for n, it in enumerate(booked)
+    ]
+    messages = [
+        {"topic": "invoices", "partition": 0, "offset": n, "receiver_app": app}
+        for n in range(in_flight)
+        for app in ("ledger", "audit")
+    ]
+    (found,) = outcomes(tmp_path, [sql], state, messages=messages)
+    assert [json.loads(row.what) for row in found.witnesses] == rows
 
 
 def test_one_token_is_in_one_place(tmp_path: Path) -> None:
     """In the table of who holds it, or on its way; a second one, wherever it is, and none at all are told."""
-    folders = map(str, range(99))
 
     def places(held: dict[str, str | None], on_the_way: list[str]) -> tuple[str, list[tuple[Any, ...]]]:
         state = [
@@ -411,8 +440,8 @@ def test_one_token_is_in_one_place(tmp_path: Path) -> None:
                 "value": value,
                 "partition": 0,
                 "changelog_offset": n,
-                "why_undecoded": "no text" if value is None else None,
             }
+            | {"why_undecoded": "no text" if value is None else None}
             for n, (who, value) in enumerate(held.items())
             for table in ("ring", "another")
         ]
@@ -420,9 +449,8 @@ def test_one_token_is_in_one_place(tmp_path: Path) -> None:
             {"topic": topic, "partition": 1, "offset": 5 + n, "receiver_app": "x"}
             for n, topic in enumerate(on_the_way)
         ]
-        wanted = load(["one_token"], {"table": "ring", "holds": "$.token", "topics": "left,right"})
-        tables = in_files(tmp_path / next(folders), {"state": state, "messages": messages})
-        (found,) = invariants.check(wanted, tables)
+        ring = {"table": "ring", "holds": "$.token", "topics": "left,right"}
+        found = of(tmp_path, "one_token", ring, state=state, messages=messages)
         printed = [json.loads(witness.what) for witness in found.witnesses]
         assert found.found == len(printed)
         return found.status, sorted(
@@ -448,10 +476,9 @@ def test_ended_means_nothing_in_flight_and_nobody_busy(tmp_path: Path) -> None:
         for who, value, why in busy
     ]
     positions = [{"app": "x", "topic": "in", "partition": 0}]
-    tables = in_files(tmp_path, {"state": state, "positions": positions})
 
     def witnesses(**parameters: str) -> list[str]:
-        (found,) = invariants.check(load(["termination"], parameters), tables)
+        found = of(tmp_path, "termination", parameters, state=state, positions=positions)
         return [json.loads(witness.what)["why"] for witness in found.witnesses]
 
     assert witnesses() == witnesses(topics="in") == []
@@ -466,7 +493,7 @@ def test_a_circle_of_waiting_is_found(tmp_path: Path) -> None:
         {"app": "x", "table_name": "locks", "partition": 0, "key": who, "value": whom} for who, whom in waits
     ]
     state.append({"app": "x", "table_name": "locks", "partition": 0, "key": "f", "why_undecoded": "no text"})
-    (found,) = invariants.check(load(["deadlock"], {"table": "locks"}), in_files(tmp_path, {"state": state}))
+    found = of(tmp_path, "deadlock", {"table": "locks"}, state=state)
     circles = sorted(json.loads(witness.what)["circle"] for witness in found.witnesses)
     assert circles[:3] == ["a -> b -> c -> a", "b -> c -> a -> b", "c -> a -> b -> c"]
     assert "unknown: f: no text" in circles

@@ -5,56 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from snapkafka.assembly import arrow, in_folder, split_keys
+from snapkafka.assembly import split_keys
 from snapkafka.checks import Checked, CutView, Finding, Status, witness_of
 from snapkafka.manifest import CheckEntry, WitnessEntry
 from snapkafka.protocol import TopicPartition
 from tests.worlds import cleaned_log
 from tests.worlds.cleaned_log import Changelog
+from tests.worlds.on_disk import in_state
+from tests.worlds.tables import in_files
 
 
-def of_table(*keys: Iterable[str], **changes: Any) -> list[Finding]:
+def of_table(folder: Path, *keys: Iterable[str], **changes: Any) -> list[Finding]:
     """What is found in a table of such keys, by partition."""
     tps = [TopicPartition("totals-changelog", partition) for partition in range(len(keys))]
     cut = cleaned_log.captured([Changelog(tp, 7) for tp in tps])
     facts: dict[str, Any] = {"app": "bank", "table": "totals", "keyed": True} | changes
     view = CutView(replace(cut, changelogs=tuple(replace(one, **facts) for one in cut.changelogs)))
     rows = [
-        {
-            "app": "bank",
-            "table_name": "totals",
-            "partition": tp.partition,
-            "key": key,
-            "key_raw": key.encode(),
-            "changelog_topic": tp.topic,
-            "changelog_offset": offset,
-        }
+        {**in_state(key, "v", table="totals", partition=tp.partition), "changelog_topic": tp.topic}
+        | {"changelog_offset": offset}
         for tp, of in zip(tps, keys, strict=True)
         for offset, key in enumerate(of)
     ]
-    with TemporaryDirectory() as folder:
-        (Path(folder) / "state").mkdir()
-        pq.write_table(arrow("state", rows), Path(folder) / "state" / "part-0.parquet")
-        return split_keys.find(view, in_folder(Path(folder)))
+    return split_keys.find(view, in_files(folder, {"state": rows}))
 
 
-def test_a_table_is_named_with_its_keys_and_their_partitions() -> None:
-    (finding,) = of_table(["ann", "bob"], ["cid"], ["bob", "cid", "dan"])
+def test_a_table_is_named_with_its_keys_and_their_partitions(tmp_path: Path) -> None:
+    """A key that would break a line is shown as bytes."""
+    (finding,) = of_table(tmp_path / "one", ["ann", "bob"], ["cid"], ["bob", "cid", "dan"])
     assert witness_of(finding).what == (
         "table totals of bank: 2 keys lie in several partitions: bob (0, 2), cid (1, 2); each row holds a part of the "
         "key's value: its events come from several partitions"
     )
     assert (finding.topic, finding.partition, finding.offset) == ("totals-changelog", 2, 0)
-
-
-def test_a_key_that_would_break_a_line_is_shown_as_bytes() -> None:
-    (finding,) = of_table(["a\nb"], ["a\nb"])
+    (finding,) = of_table(tmp_path / "other", ["a\nb"], ["a\nb"])
     assert ": 0x610a62 (0, 1);" in witness_of(finding).what
 
 
@@ -67,17 +55,17 @@ def test_a_key_that_would_break_a_line_is_shown_as_bytes() -> None:
     ],
     ids=["each in one", "not keyed", "one partition"],
 )
-def test_nobody_else_is_accused(keys: tuple[list[str], ...], changes: dict[str, Any]) -> None:
-    assert of_table(*keys, **changes) == []
+def test_nobody_else_is_accused(tmp_path: Path, keys: tuple[list[str], ...], changes: dict[str, Any]) -> None:
+    assert of_table(tmp_path, *keys, **changes) == []
 
 
-def test_it_is_a_note_of_v3_and_first_among_them() -> None:
+def test_it_is_a_note_of_v3_and_first_among_them(tmp_path: Path) -> None:
     expired = WitnessEntry(topic="a", partition=0, offset=0, what="older windows", kind="state-expired")
     outcomes = [
         CheckEntry(name="V2", status=Status.PASSED),
         CheckEntry(name="V3", status=Status.PASSED, noted=1, notes=(expired,)),
     ]
-    found = of_table(["ann"], ["ann"])
+    found = of_table(tmp_path, ["ann"], ["ann"])
     _, v3 = split_keys.noted(Checked(outcomes, {}), found).outcomes
     assert (v3.status, v3.found, v3.noted) == (Status.PASSED, 0, 2)
     assert [note.kind for note in v3.notes] == ["state-split", "state-expired"]

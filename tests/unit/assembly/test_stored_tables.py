@@ -13,28 +13,13 @@ from snapkafka.assembly import compare, in_folder
 from snapkafka.checks import Status
 from snapkafka.errors import StorageError
 from snapkafka.manifest import CheckEntry
+from tests.worlds.on_disk import in_state
 from tests.worlds.tables import in_files
 
 PROVEN: Final = [CheckEntry(name=name, status=Status.PASSED) for name in ("V3", "V4")]
-ROW: Final[dict[str, Any]] = {
-    "app": "a",
-    "table_name": "t",
-    "partition": 0,
-    "key": "x",
-    "value": "1",
-    "key_raw": b"x",
-    "value_raw": b"1",
-    "changelog_topic": "log",
-    "changelog_offset": 7,
-}
-MESSAGE: Final[dict[str, Any]] = {
-    "receiver_app": "a",
-    "topic": "in",
-    "partition": 0,
-    "offset": 3,
-    "headers": [{"key": "h", "value": None}],
-    "headers_text": [("b", "2"), ("a", None)],
-}
+ROW: Final[dict[str, Any]] = {**in_state("x", "1"), "changelog_topic": "log", "changelog_offset": 7}
+HEADERS: Final = {"headers": [{"key": "h", "value": None}], "headers_text": [("b", "2"), ("a", None)]}
+MESSAGE: Final[dict[str, Any]] = {"receiver_app": "a", "topic": "in", "partition": 0, "offset": 3, **HEADERS}
 
 
 def outcome(folder: Path, stored: dict[str, list[dict[str, Any]]], proven: bool = True) -> CheckEntry:
