@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Self
@@ -112,7 +113,9 @@ class AioParticipant(Participant, ConsumerRebalanceListener):
             self._client = AioClient(self._producer, self.sends, self.events.sent, put=self._patches.put)
             self._patches.put(self._producer, "send_batch", _send_batch)
         if self.events.sent is not None:
-            self._patch_transactions()
+            self._watch("begin_transaction", self.events.beginning)
+            self._watch("commit_transaction", self.events.committing)
+            self._watch("abort_transaction", self.events.aborting)
 
     def _paused_by_loop(self, *tps: Any) -> None:
         self.host.held.paused_by_loop(TopicPartition(*tp) for tp in tps)
@@ -122,26 +125,15 @@ class AioParticipant(Participant, ConsumerRebalanceListener):
         held = self.host.held.resumed_by_loop(TopicPartition(*tp) for tp in tps)
         self._resume(*(tp for tp in tps if TopicPartition(*tp) not in held))
 
-    def _patch_transactions(self) -> None:
-        events = self.events
-        begin, commit, abort = (
-            getattr(self._producer, f"{step}_transaction") for step in ("begin", "commit", "abort")
-        )
+    def _watch(self, step: str, inside: Callable[[], AbstractContextManager[None]]) -> None:
+        """Take a step of a transaction inside a block."""
+        theirs = getattr(self._producer, step)
 
-        async def begun() -> None:
-            await begin()
-            events.began()
+        async def ours() -> None:
+            with inside():
+                await theirs()
 
-        async def committed() -> None:
-            with events.committing():
-                await commit()
-
-        async def aborted() -> None:
-            with events.aborting():
-                await abort()
-
-        for step, ours in (("begin", begun), ("commit", committed), ("abort", aborted)):
-            self._patches.put(self._producer, f"{step}_transaction", ours)
+        self._patches.put(self._producer, step, ours)
 
     # -- for the loop -----------------------------------------------------------------------------------------------
 

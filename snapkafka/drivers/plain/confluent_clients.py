@@ -229,9 +229,8 @@ class Producer(confluent_kafka.Producer):
         return super().produce_batch(*arguments, **more)
 
     def begin_transaction(self) -> None:
-        super().begin_transaction()
-        if self.events is not None:
-            self.events.began()
+        with nullcontext() if self.events is None else self.events.beginning():
+            super().begin_transaction()
 
     def commit_transaction(self, *arguments: Any) -> None:
         """Commit the transaction, unless inputs were revoked in it: what was sent in it counts from now on."""

@@ -168,7 +168,10 @@ class Events:
 
     # -- transactions -------------------------------------------------------------------------------------------------
 
-    def began(self) -> None:
+    @contextlib.contextmanager
+    def beginning(self) -> Iterator[None]:
+        """Begin a transaction inside this block."""
+        yield
         self.open, self._in_doubt, self._revoked = True, False, False
 
     def revoked(self) -> None:

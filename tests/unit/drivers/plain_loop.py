@@ -94,6 +94,10 @@ class Loop:
     def inside(self, run: Run) -> AbstractContextManager[None]:
         return self.events.inside(run)
 
+    def begin(self) -> None:
+        with self.transactions.beginning():
+            pass
+
     def commit(self, error: BaseException | None = None) -> None:
         """Commit the transaction, which may fail."""
         with nullcontext() if error is None else pytest.raises(type(error)), self.transactions.committing():

@@ -98,7 +98,8 @@ def test_a_table_is_not_read_again_behind_the_loops_own_open_transaction() -> No
     """The read would wait for its end, which waits for the loop, until the broker ends it after a minute."""
     producer = Producer(WHERE | {"transactional.id": "billing-1"})
     part = disabled(consumer=consumer(), producer=producer, state=Table("owed"))
-    part.events.began()
+    with part.events.beginning():
+        pass
     part.events.revoked()
     with pytest.raises(BadInputError):
         part._assigned(SimpleNamespace(), [])

@@ -148,7 +148,7 @@ def test_an_event_is_done_with_its_transaction_and_undone_with_it(
     """Also one that has sent nothing, and one that ends after it: its position would be in the snapshot, and it runs
     again."""
     run = loop.claim(0)
-    loop.transactions.began()
+    loop.begin()
     if not inside:
         loop.events.end(run)
     epoch = loop.driver.snapshot()
@@ -169,10 +169,10 @@ def test_r16_inputs_are_revoked_from_an_aborted_transaction_on_while_its_events_
     """The machine may cut at that moment: the cut fails when they end. They may run again. One that an earlier
     transaction has committed, without its position, runs again and has its effects twice (R10)."""
     fed: list[tuple[Event, bool]] = []
-    loop.transactions.began()
+    loop.begin()
     loop.process(4)
     loop.commit()
-    loop.transactions.began()
+    loop.begin()
     loop.process(5)
     loop.commit(RuntimeError("the commit timed out"))
     feed = loop.driver.feed
@@ -188,21 +188,21 @@ def test_r16_inputs_are_revoked_from_an_aborted_transaction_on_while_its_events_
 
 
 def test_what_is_sent_in_a_transaction_counts_with_it_whenever_it_is_acknowledged(loop: Loop) -> None:
-    loop.transactions.began()
+    loop.begin()
     loop.send()
     loop.queue.acknowledge()
     assert loop.colours.busy, "it is in the log, and its transaction is open"
     loop.commit()
     assert not loop.colours.busy
-    loop.transactions.began()
+    loop.begin()
     loop.send()
     loop.queue.acknowledge(1)
     loop.abort()
     assert (loop.invoices.next_seq, loop.invoices.unacknowledged) == (1, ()), "its seqs are given again"
-    loop.transactions.began()
+    loop.begin()
     loop.send()
     loop.commit()
-    loop.transactions.began()
+    loop.begin()
     loop.queue.acknowledge(2)
     assert not loop.colours.busy
 
@@ -215,7 +215,7 @@ def test_what_a_failed_commit_may_have_committed_keeps_its_seqs(
     loop: Loop, commit_failed: bool, confirmed: bool, next_seq: int, until: int
 ) -> None:
     """If the abort fails as well, its records may be there: two of one seq would accuse the next snapshot."""
-    loop.transactions.began()
+    loop.begin()
     run = loop.claim(0)
     loop.send()
     loop.queue.acknowledge()
@@ -234,16 +234,16 @@ def test_a_transaction_in_which_inputs_were_revoked_is_not_committed(loop: Loop)
     """The broker would take it: the member has joined the group again, and names its new generation."""
     producer, transactions = Producer(WHERE), loop.transactions
     producer.events = transactions
-    transactions.began()
+    loop.begin()
     loop.commit()
     transactions.revoked()
-    transactions.began()
+    loop.begin()
     transactions.require_kept()
     transactions.revoked()
     with pytest.raises(BadInputError):
         producer.commit_transaction(0.1)
     loop.abort()
-    transactions.began()
+    loop.begin()
     transactions.require_kept()
 
 
