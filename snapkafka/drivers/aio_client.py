@@ -32,6 +32,8 @@ from .sends import RECORDING, FullError, Partition, Run, Sends, Stamp, Transacti
 
 #: What a broker answers where a batch is too large for the topic, or for a segment of its log.
 TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
+#: aiokafka logs each record here.
+_log: Final = logging.getLogger("aiokafka.producer.producer")
 #: The size of a record without headers, besides its key and value, is far less, in bytes.
 SURELY_LESS: Final = 1_024
 
@@ -196,11 +198,9 @@ class AioClient:
         self.accumulator = producer._message_accumulator
         self._send, self._append_batch = producer.send, self.accumulator._append_batch
         self._cluster = producer._metadata
-        #: Whether records may pass aiokafka's coroutines: not where something is around them, as a tracer is, or where
-        #: each record is logged.
+        #: Whether records may pass aiokafka's coroutines: not where something is around them, as a tracer is.
         self._direct = (
             producer._txn_manager is None
-            and not aiokafka_producer.log.isEnabledFor(logging.DEBUG)
             and producer._key_serializer is None
             and producer._value_serializer is None
             and all(
@@ -273,7 +273,9 @@ class AioClient:
                 batch = accumulator._append_batch(accumulator.create_builder(), tp)
             future = batch.append(key, value, timestamp_ms, headers=headers or [])
         except Exception:  # of the record itself, or of the app's partitioner: aiokafka raises it
-            future = None
+            return None, partition
+        if future is not None:
+            _log.debug("Sending (key=%s value=%s) to %s", key, value, batch.tp)
         return future, partition
 
     async def send_marker(self, partition: Partition, upto: SendMarkers) -> None:

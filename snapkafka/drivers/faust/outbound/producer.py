@@ -34,6 +34,8 @@ from ..describe import in_transactions
 if TYPE_CHECKING:
     from ..driver import FaustDriver
 
+#: Faust logs each record here.
+_faust_log: Final = logging.getLogger("faust.topics")
 #: The size of a key or a value, also of one that is no bytes.
 _size_of: Final[Any] = getattr(tuples, "_get_len", None)
 #: Where a message in the buffer has its effect.
@@ -62,7 +64,6 @@ class OutgoingRecords:
         self._passes = (
             self.transactions is None
             and producer.allow_headers
-            and not faust.topics.logger.isEnabledFor(logging.DEBUG)
             and all(is_from(it, faust.transport.producer) for it in (buffer.put, buffer._send_pending))
             and is_from(producer.send, transport)
             and all(is_from(it, faust.topics) for it in (Topic.publish_message, Topic._on_published))
@@ -117,6 +118,14 @@ class OutgoingRecords:
                 setattr(fut, EFFECT, self._sends.enter())
             else:  # notify the objects that Faust notifies when it takes a message out of its buffer
                 producer, topic, key, value = self._producer, channel.topics[0], message.key, message.value
+                _faust_log.debug(
+                    "send: topic=%r k=%r v=%r timestamp=%r partition=%r",
+                    topic,
+                    key,
+                    value,
+                    at,
+                    message.partition,
+                )
                 try:
                     state = producer.app.sensors.on_send_initiated(
                         producer, topic, message=message, keysize=_size_of(key), valsize=_size_of(value)
