@@ -39,10 +39,10 @@ if BROKEN:
     async def fail(*_: Any) -> Any:
         fail_at_once()
 
-    from snapkafka.drivers.faust import driver
-    from snapkafka.drivers.faust.inbound import membership as assignment
+    from snapkafka.drivers.faust import driver, hooks
+    from snapkafka.drivers.faust.inbound import membership
 
-    place = driver if hasattr(driver, BROKEN) else assignment
+    place = next(it for it in (hooks, driver, membership) if hasattr(it, BROKEN))
     setattr(place, BROKEN, fail if asyncio.iscoroutinefunction(getattr(place, BROKEN)) else fail_at_once)
 
 if WHERE == "early":

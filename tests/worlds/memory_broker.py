@@ -144,6 +144,9 @@ class Broker:
     def stamps(self, tp: TopicPartition = THERE) -> list[wire.Stamp | None]:
         return [it.stamp(tp) for it in self.log[tp] if it.record is not None]
 
+    def seqs(self) -> list[int | None]:
+        return [None if stamp is None else stamp.seq for stamp in self.stamps()]
+
 
 async def _nothing() -> None:
     pass

@@ -153,4 +153,4 @@ class FaustDriver(Process):
         """Join; a worker that its app's settings keep out of snapshots withdraws then, so that the ledger names it."""
         await self.join_ledger(hello)
         if why := refusal(self.app):
-            self.stand_down("to take part", BadInputError(why))
+            self.stand_down("to join", BadInputError(why))
