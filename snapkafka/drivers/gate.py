@@ -33,11 +33,7 @@ def ended_by(stamp: wire.Stamp, tp: TopicPartition, offset: int) -> ChannelEnded
 
 
 class Gate:
-    """The gate in front of one process.
-
-    Args:
-        host: whose machine decides what a header means.
-    """
+    """The gate in front of one process, whose machine decides what a header means."""
 
     def __init__(self, host: Process) -> None:
         self._host = host

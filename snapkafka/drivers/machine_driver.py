@@ -32,11 +32,7 @@ First = ReadLedgerTo | Hold
 
 
 class MachineDriver(ABC):
-    """A machine, and the loop around it.
-
-    Args:
-        machine: of one process.
-    """
+    """The machine of one process, and the loop around it."""
 
     #: Measures how long a cut takes, in nanoseconds.
     clock_ns: Callable[[], int] = staticmethod(time.perf_counter_ns)

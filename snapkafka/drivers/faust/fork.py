@@ -38,11 +38,7 @@ CLIENT_METHODS: Final = ("list_topics", "produce", "subscribe", "poll")
 
 
 class Isolation(Patches):
-    """The hooks that keep one process within its fork. All are installed at once, and can be removed.
-
-    Args:
-        fork: its name.
-    """
+    """The hooks that keep one process within the fork of this name. All are installed at once, and can be removed."""
 
     current: Isolation | None = None
 

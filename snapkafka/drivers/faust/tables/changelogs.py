@@ -47,10 +47,6 @@ def recover_to_the_end(app: Any, consumer: Any) -> None:
     None, and Faust takes None for an empty changelog: most starts recover no table, or only some, and go on with empty
     ones. After a rebalance it is the offset of the last fetch, which may lie below what was committed since. So the
     broker is asked: for a consumer that reads committed records, the end offset is the last stable offset.
-
-    Args:
-        app: whose tables recover.
-        consumer: Faust's; its `highwaters` is patched.
     """
     highwaters = consumer.highwaters
 
