@@ -237,8 +237,8 @@ class Target:
 
     def rows(self) -> Iterator[KafkaRecord]:
         """Read the rows to which changelogs are to fold, in the order of partitions."""
-        for row in self.editing.edit(self.stored_rows()):
-            yield row._replace(topic=self.named(row.topic))
+        rows = self.editing.edit(self.stored_rows())
+        return (row._replace(topic=self.named(row.topic)) for row in rows) if self.fork else rows
 
     def takes_external(self, topic: str) -> bool:
         """Return whether programs without snapkafka may append to a topic of the snapshot while it is restored."""
