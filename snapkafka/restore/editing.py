@@ -130,10 +130,9 @@ class Editing:
 
     def edit(self, items: Iterable[KafkaRecord]) -> Iterator[KafkaRecord]:
         """Leave out what is erased, and mask the rest; the order stays."""
-        if self.idle:
-            yield from items
-        for batch in _batches(self._apart(items)):
-            yield from self._mask(self._kept(batch, Counter()), Counter())
+        batches = _batches(self._apart(items))
+        edited = (it for batch in batches for it in self._mask(self._kept(batch, Counter()), Counter()))
+        return iter(items) if self.idle else edited
 
     def erases_any(self, items: Iterable[KafkaRecord]) -> bool:
         return bool(self._suppression) and any(
@@ -154,9 +153,7 @@ class Editing:
                 yield item
                 continue
             members = [it.record(item.tp) for it in units(item.key, item.value, cut) if it.value is not None]
-            yield from (item._replace(key=it.key, value=it.value) for it in members)
-            if not members:
-                yield item
+            yield from [item._replace(key=it.key, value=it.value) for it in members] or [item]
 
     def _kept(
         self, batch: Sequence[KafkaRecord], matched: Counter[tuple[str, str, str]]
