@@ -23,7 +23,7 @@ from confluent_kafka import Producer
 
 from snapkafka.kafka import compose_trigger
 from snapkafka.protocol import SnapshotView, TopicPartition
-from snapkafka.testing import EmbeddedKafka, RunningSystem, create_topics, wait_until
+from snapkafka.testing import EmbeddedKafka, RunningSystem, create_topics
 from snapkafka.wire import headers as wire
 from tests.bench.figures import Figure, figure, p99
 from tests.observing import Observer, observing
@@ -124,13 +124,7 @@ class Arm:
     """
 
     def __init__(
-        self,
-        bootstrap: str,
-        folder: Path,
-        name: str,
-        *,
-        install: bool = True,
-        every_s: float | None = None,
+        self, bootstrap: str, folder: Path, name: str, *, install: bool = True, every_s: float | None = None
     ) -> None:
         self.name = name
         self._bootstrap = bootstrap
@@ -153,30 +147,19 @@ class Arm:
 
     def _start(self, stack: ExitStack) -> None:
         create_topics(self._bootstrap, f"{self._app}-in", self._out.topic, partitions=1)
-        create_topics(
-            self._bootstrap,
-            f"{self._app}-counts-changelog",
-            partitions=1,
-            config={"cleanup.policy": "compact"},
-        )
+        compacted = {"cleanup.policy": "compact"}
+        create_topics(self._bootstrap, f"{self._app}-counts-changelog", partitions=1, config=compacted)
         self._feed(stack, f"{self._app}-in")
         self._observer = stack.enter_context(observing(self._bootstrap, self._app))
         stack.callback(self._kill)
-        env = {
-            "BUSY_APP_ID": self._app,
-            "SNAPKAFKA": "on" if self._install else "off",
-        }
+        env = {"BUSY_APP_ID": self._app, "SNAPKAFKA": "on" if self._install else "off"}
         # With less to log, as by default, Faust has aiokafka log every record, for its spinner: a sixth of its work.
         self._system.start_worker(
             self._app, env, options=("--without-web", "-l", "info"), module="tests.bench.busy_app"
         )
         self._worker = psutil.Process(self._system.workers[0].pid)
-        wait_until(
-            f"{WARM} events of the worker {self.name}",
-            lambda: self.done() >= WARM,
-            timeout_s=LIMIT_S,
-            system=self._system,
-        )
+        warm = f"{WARM} events of the worker {self.name}"
+        self._system.wait_until(warm, lambda: self.done() >= WARM, timeout_s=LIMIT_S)
         self._worker.send_signal(signal.SIGSTOP)
         self._before = self._so_far()
 

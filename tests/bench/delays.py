@@ -26,7 +26,7 @@ UNDER_WAY: Final = int(os.environ.get("BENCH_UNDER_WAY", "1000"))
 
 def bench_latency() -> list[Figure]:
     """How long an event of a busy worker takes with a snapshot every second, by without snapkafka."""
-    ratios, idle_ratios, without_ms, cores = [], [], [], []
+    ratios, cores = [], []
     with three(_Answering) as (without, idle, snapshots):
         arms = without, idle, snapshots
         for _ in range(PAIRS):
@@ -36,14 +36,10 @@ def bench_latency() -> list[Figure]:
                 turns += [arm.turn(TURN_S) for arm in arms[first:] + arms[:first]]
             took = {arm: arm.taken() for arm in arms}
             ratios.append(took[snapshots] / took[without])
-            idle_ratios.append(took[idle] / took[without])
-            without_ms.append(took[without])
             cores += [done.cpu_s / done.seconds for done in turns]
         snapshots.require_captured(TURN_S * TURNS * PAIRS * 0.8)
     return [
         figure("latency_p99_ratio", ratios, "ratio", bar=1.05),
-        figure("latency_p99_ratio_idle", idle_ratios, "ratio"),
-        figure("latency_p99_ms_without", without_ms, "ms"),
         figure("latency_worker_core", cores, "cores", bar=0.95, at_most=False),
     ]
 

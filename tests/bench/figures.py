@@ -13,10 +13,7 @@ RESAMPLES: Final = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One figure of `build/bench.json`. `low`, `high`: a 95 % interval. `bar`: what must be reached, None: none.
-
-    `surely`: the worse end of the interval has to reach the bar; else any of it.
-    """
+    """One figure of `build/bench.json`. `low`, `high`: a 95 % interval. `bar`: what its worse end has to reach."""
 
     name: str
     value: float
@@ -25,21 +22,17 @@ class Figure:
     unit: str
     bar: float | None = None
     at_most: bool = True
-    surely: bool = True
 
     @property
     def ok(self) -> bool | None:
         if self.bar is None:
             return None
-        low, high = (self.low, self.high) if self.surely else (self.high, self.low)
-        return high <= self.bar if self.at_most else low >= self.bar
+        return self.high <= self.bar if self.at_most else self.low >= self.bar
 
     def as_json(self) -> dict[str, Any]:
-        fields = asdict(self)
-        del fields["at_most"], fields["surely"]
-        return {key: round(v, 4) if isinstance(v, float) else v for key, v in fields.items()} | {
-            "ok": self.ok
-        }
+        fields = asdict(self) | {"ok": self.ok}
+        del fields["at_most"]
+        return {key: round(v, 4) if isinstance(v, float) else v for key, v in fields.items()}
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -13,7 +13,7 @@ SNAPSHOTS: Final = 300
 
 
 def bench_capture() -> list[Figure]:
-    """How long a capture takes (ledger time, trigger to completion), and each cut (in the workers)."""
+    """How long a capture takes (ledger time, trigger to completion)."""
     with live("bench-capture", slow_every=0) as system:
         views = []
         for number in range(SNAPSHOTS):
@@ -21,10 +21,7 @@ def bench_capture() -> list[Figure]:
             time.sleep(0.1)
         times = system.observer.times
         captures = [float(times[view.captured_at or 0] - times[view.epoch - 1]) for view in views]
-        cuts = [float(report.cut_us) for view in views for _, report in view.reports.values()]
     return [
         figure("capture_ms_p99", captures, "ms", of=p99, bar=250),
         figure("capture_ms_p50", captures, "ms"),
-        figure("capture_cut_us_p99", cuts, "us", of=p99),
-        figure("capture_cut_us_p50", cuts, "us"),
     ]

@@ -12,7 +12,7 @@ import random
 import statistics
 import time
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
@@ -119,31 +119,23 @@ class _Mesh:
         self._feed(CutTimed(epoch=epoch, us=150))
         (own,) = self._taken()
         assert isinstance(own, Report)
-        batches = [self._batch(record) for record in (own, *self._reports_of_others(epoch, previous))]
-        spent += self._read_batches(batches) + self._own(epoch, previous)
+        others = (self._report(process, epoch, previous) for process in range(1, self._processes))
+        batches = [self._batch(record) for record in (own, *others)]
+        # The machine here has no channels of its own: a record like those of the others is written once more.
+        like_theirs = self._report(1, epoch, previous)
+        began = time.thread_time()
+        self._batch(like_theirs)
+        spent += time.thread_time() - began + self._read_batches(batches)
         view = self._machine.ledger.snapshots[epoch]
         assert view.captured_at == self._at - 1, f"it is {view.status}: {view.failure}"
         return Cost(worker_ms=spent * 1_000, ledger_kb=sum(map(len, (trigger, *batches))) / 1_000)
 
-    def _reports_of_others(self, epoch: int, previous: int) -> Iterator[Report]:
-        return (self._report(process, epoch, previous) for process in range(1, self._processes))
-
-    def _own(self, epoch: int, previous: int) -> float:
-        """Return the time to write a record like those of the others: the machine here has no channels of its own."""
-        record = self._report(1, epoch, previous)
-        began = time.thread_time()
-        self._batch(record)
-        return time.thread_time() - began
-
     def _read_batches(self, batches: list[bytes]) -> float:
         began = time.thread_time()
         for batch in batches:
-            self._read_batch(batch)
+            for found in DefaultRecordBatch(bytearray(batch)):
+                self._read(decode(found.value))
         return time.thread_time() - began
-
-    def _read_batch(self, batch: bytes) -> None:
-        for found in DefaultRecordBatch(bytearray(batch)):
-            self._read(decode(found.value))
 
     def _read(self, record: LedgerRecord) -> None:
         self._at += 1
@@ -151,15 +143,9 @@ class _Mesh:
 
     def _batch(self, record: LedgerRecord) -> bytes:
         """Return the batch that the ledger's producer makes of a record."""
-        builder = DefaultRecordBatchBuilder(
-            magic=2,
-            compression_type=CODECS[COMPRESSION],
-            is_transactional=0,
-            producer_id=1,
-            producer_epoch=0,
-            base_sequence=0,
-            batch_size=1_000_000,
-        )
+        of = {"is_transactional": 0, "producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
+        codec = CODECS[COMPRESSION]
+        builder = DefaultRecordBatchBuilder(magic=2, compression_type=codec, batch_size=1_000_000, **of)
         builder.append(0, 1_000, type(record).__name__.encode(), encode(record), [])
         return bytes(builder.build())
 
@@ -190,7 +176,8 @@ class _Mesh:
 
     def _report(self, process: int, epoch: int, previous: int) -> Report:
         end = self._ends[process]
-        at = Position(agent="mesh.take", topic=TOPIC, partition=process, offset=end - process)
+        place: dict[str, Any] = {"topic": TOPIC, "partition": process}
+        at = Position(agent="mesh.take", **place, offset=end - process)
         return Report(
             process=process,
             n=self._next(),
@@ -201,13 +188,7 @@ class _Mesh:
             positions=(at,),
             sent=tuple(self._sent(other) for other in self._others(process)),
             recorded=tuple(
-                ChannelRange(
-                    sender=other,
-                    topic=TOPIC,
-                    partition=process,
-                    start=end - process,
-                    end=end + self._any(500),
-                )
+                ChannelRange(sender=other, **place, start=end - process, end=end + self._any(500))
                 for other in self._others(process)
             ),
             cut_us=150,

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
@@ -30,6 +32,7 @@ from snapkafka.wire import headers as wire
 from tests.bench.figures import Figure, figure
 from tests.spark.engines import Engine
 from tests.spark.reading import settings_of
+from tests.worlds.little_log import CAPTURED
 from tests.worlds.stores import LocalStore
 
 RECORDS: Final = int(os.environ.get("BENCH_RECORDS", "20000000"))
@@ -76,14 +79,8 @@ class Shop:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.ends = dict.fromkeys(range(PARTITIONS), 0)
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "enable.idempotence": True,
-                "linger.ms": 50,
-                "queue.buffering.max.messages": 500_000,
-            }
-        )
+        settings = {"enable.idempotence": True, "linger.ms": 50, "queue.buffering.max.messages": 500_000}
+        self._producer = Producer({"bootstrap.servers": bootstrap} | settings)
 
     def write(self, keys: Iterable[int]) -> None:
         """A new value of about 150 bytes for each of these keys."""
@@ -95,12 +92,8 @@ class Shop:
             partition = key % PARTITIONS
             seq = self.ends[partition]
             header = wire.stamp(mark, checks[partition], 0, PROCESS, seq)
-            value = b'{"name": "item %d%s", "left": %d, "where": "%040x"}' % (
-                key,
-                more,
-                seq % 1000,
-                key * 7919,
-            )
+            fields = key, more, seq % 1000, key * 7919
+            value = b'{"name": "item %d%s", "left": %d, "where": "%040x"}' % fields
             produce(TOPIC, value, b'"%d"' % key, partition, headers=[(wire.HEADER, header)])
             self.ends[partition] = seq + 1
             if n % 10_000 == 0:
@@ -115,37 +108,29 @@ class Shop:
             SenderEnd(process=PROCESS, topic=TOPIC, partition=partition, white_end=end, last_seq=end - 1)
             for partition, end in self.ends.items()
         )
+        of: dict[str, Any] = {
+            "app": "shop",
+            "table": "stock",
+            "topic": TOPIC,
+            "topic_id": "",
+            "process": PROCESS,
+        }
         changelogs = (
-            ChangelogCut(
-                app="shop",
-                table="stock",
-                topic=TOPIC,
-                topic_id="",
-                partition=partition,
-                end=end,
-                process=PROCESS,
-            )
-            for partition, end in self.ends.items()
+            ChangelogCut(**of, partition=partition, end=end) for partition, end in self.ends.items()
         )
-        return Captured(
+        return replace(
+            CAPTURED,
             id=name,
-            attempt=1,
-            epoch=10,
-            type="full",
-            parent="",
-            storage="",
             processes=(ProcessCut(process=PROCESS, app="shop"),),
             inputs=(),
             senders=tuple(senders),
             changelogs=tuple(changelogs),
+            recorded=(),
         )
 
     def assemble(self, captured: Captured, store: LocalStore, spark: SparkSession) -> tuple[Manifest, float]:
         """The snapshot, and how many seconds it took."""
-        bounds = {
-            TopicPartition(TOPIC, partition): LogBounds(start=0, end=end)
-            for partition, end in self.ends.items()
-        }
+        bounds = {TopicPartition(TOPIC, n): LogBounds(start=0, end=end) for n, end in self.ends.items()}
         settings = settings_of(LEDGER, bootstrap=self.bootstrap, isolation=ISOLATION, namespace="bench")
         began = time.monotonic()
         manifest = Engine("spark", spark).assembled(CutView(captured, bounds), settings, store)
@@ -155,12 +140,8 @@ class Shop:
 
 
 def _measured(bootstrap: str, records: int) -> dict[str, float]:
-    done = subprocess.run(
-        [sys.executable, "-m", __name__, bootstrap, str(records)],
-        stdout=subprocess.PIPE,
-        check=True,
-        text=True,
-    )
+    command = [sys.executable, "-m", __name__, bootstrap, str(records)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     print(f"    {records:,}: {found}", file=sys.stderr)
     return found
@@ -195,10 +176,8 @@ def _peak_of_java() -> int:
     (java,) = subprocess.run(
         ["pgrep", "-P", str(os.getpid()), "java"], capture_output=True, text=True, check=True
     ).stdout.split()
-    (line,) = (
-        line for line in Path(f"/proc/{java}/status").read_text().splitlines() if line.startswith("VmHWM:")
-    )
-    return int(line.split()[1]) * 1024
+    (kilobytes,) = re.findall(r"VmHWM:\s+(\d+)", Path(f"/proc/{java}/status").read_text())
+    return int(kilobytes) * 1024
 
 
 if __name__ == "__main__":

@@ -96,13 +96,8 @@ class Cycle:
             windows[f"{key} from {start}"] += item["n"]
             totals[key] += item["n"]
             ids[key].add(item["id"])
-        return {
-            "counts": dict(totals),
-            "back": dict(totals),
-            "sums": dict(totals),
-            "seen": dict(ids),
-            "windows": dict(windows),
-        }
+        found: dict[str, dict[str, object]] = {name: dict(totals) for name in ("counts", "back", "sums")}
+        return found | {"seen": dict(ids), "windows": dict(windows)}
 
     def tables(self) -> dict[str, dict[str, object]]:
         """The tables as Faust recovers them from their whole changelogs."""

@@ -113,21 +113,26 @@ def run(work: Any) -> Any:
     return asyncio.run(work)
 
 
+def waiting(s: RunningSystem) -> Callable[[str, Callable[[], Any]], None]:
+    """Wait as long as a worker of Connect takes on a busy machine."""
+    return lambda what, holds: s.wait_until(what, holds, timeout_s=WITHIN_S)
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(600)  # the first run fetches the jars of Connect, 70 MB
 def test_a_source_a_sink_the_verdicts_and_the_ledger(
     snapkafka_system: Callable[..., RunningSystem], tmp_path: Path
 ) -> None:
     s = snapkafka_system(fed_shop.app, topics={"totals": 1, "snapkafka-verdicts": 1})
-    connect = Connect(tmp_path, s.bootstrap)
+    connect, wait = Connect(tmp_path, s.bootstrap), waiting(s)
     with feeding(connect.file("orders-source")):
         # 1. A connector that is killed before it has committed how far it has read writes its lines again.
         with connect.running(flush_ms=600_000) as reader:
-            s.wait_until(f"{LINES} orders", lambda: len(_orders(s)) >= LINES, timeout_s=WITHIN_S)
+            wait(f"{LINES} orders", lambda: len(_orders(s)) >= LINES)
             reader.check_quiet()
         before = len(_orders(s))
         with connect.running(flush_ms=500) as reader:
-            s.wait_until("the same lines once more", lambda: _doubled(s) >= before, timeout_s=WITHIN_S)
+            wait("the same lines once more", lambda: _doubled(s) >= before)
 
             # 2. A snapshot in the middle of it has the position of the service in what the connector has written.
             taken = s.snapshot()
@@ -149,7 +154,7 @@ def test_a_source_a_sink_the_verdicts_and_the_ledger(
             # 3. Verdicts, as lines of a file, come out of the other end of Connect.
             print_verdicts(s, connect.file("verdicts-source"))
             verdicts = connect.file("verdicts-sink")
-            s.wait_until("the verdict", lambda: verdicts.read_text().count("\n") == 1, timeout_s=WITHIN_S)
+            wait("the verdict", lambda: verdicts.read_text().count("\n") == 1)
             fields = set(verdicts.read_text().strip("{}\n").split(", "))  # of a Java map, in no order
             assert {f"snapshot_id={taken.id}", "verdict=VERIFIED_OPEN", "good=true"} <= fields
 
@@ -160,19 +165,17 @@ def test_a_source_a_sink_the_verdicts_and_the_ledger(
                 parts = re.split(rb"\n(?=\xc3\x01|$)", archive.read_bytes().decode().encode("iso-8859-1"))
                 return [codec.decode(part) for part in parts if part]
 
-            s.wait_until(
+            wait(
                 "the verdict in the archive of the ledger",
                 lambda: any(isinstance(record, Verdict) for record in records()),
-                timeout_s=WITHIN_S,
             )
             assert [it.id for it in records() if isinstance(it, Trigger)] == [taken.id]
 
             # 5. What the service has written, as the sink has it.
             totals = connect.file("totals-sink")
-            s.wait_until(
+            wait(
                 "the sink to write as many totals as there were orders",
                 lambda: totals.read_text().count("\n") >= position,
-                timeout_s=WITHIN_S,
             )
             assert set(json.loads(totals.read_text().splitlines()[0])) == {"customer", "orders"}
             reader.check_quiet()
@@ -194,7 +197,7 @@ def test_verdicts_and_ledger_are_in_a_database_and_each_is_there_once(
 ) -> None:
     monkeypatch.setenv("JDBC_PASSWORD", PASSWORD)  # as the worker of Connect has it
     s = snapkafka_system(fed_shop.app, topics={"totals": 1, "snapkafka-verdicts": 1})
-    connect = Connect(tmp_path, s.bootstrap)
+    connect, wait = Connect(tmp_path, s.bootstrap), waiting(s)
     jdbc_plugin(tmp_path / "plugins")
     names = ("verdicts-source", *JDBC)
     url = {"connection.url": database.url}
@@ -208,15 +211,13 @@ def test_verdicts_and_ledger_are_in_a_database_and_each_is_there_once(
 
     # 1. A worker that is killed before it has committed how far it has written.
     with connect.running(flush_ms=600_000, connectors=names, **url) as reader:
-        s.wait_until(
+        wait(
             "the verdict in the database",
             lambda: len(database.query("SELECT * FROM snapkafka_verdicts")) == 1,
-            timeout_s=WITHIN_S,
         )
-        s.wait_until(
+        wait(
             "the verdict in the database's ledger",
             lambda: any(isinstance(record, Verdict) for record in ledger()),
-            timeout_s=WITHIN_S,
         )
         reader.check_quiet()
     assert [it.id for it in ledger() if isinstance(it, Trigger)] == [taken.id]
@@ -226,14 +227,11 @@ def test_verdicts_and_ledger_are_in_a_database_and_each_is_there_once(
     # 2. The next one writes the same records again; each is there once, and a later one behind them.
     later = s.snapshot()
     with connect.running(flush_ms=500, connectors=names, **url) as reader:
-        s.wait_until(
+        wait(
             "the later trigger in the database's ledger",
             lambda: [it.id for it in ledger() if isinstance(it, Trigger)] == [taken.id, later.id],
-            timeout_s=WITHIN_S,
         )
-        s.wait_until(
-            "the sink to commit", lambda: _committed(s, "ledger-jdbc") > len(before), timeout_s=WITHIN_S
-        )
+        wait("the sink to commit", lambda: _committed(s, "ledger-jdbc") > len(before))
         reader.check_quiet()
     after = database.query("SELECT * FROM snapkafka_ledger ORDER BY __connect_offset")
     assert after[: len(before)] == before
@@ -252,11 +250,8 @@ def _committed(s: RunningSystem, connector: str) -> int:
     """How far the group of a sink has committed, in the ledger."""
 
     async def ask() -> int:
-        admin = KafkaTopicAdmin(s.connection)
-        try:
+        async with KafkaTopicAdmin(s.connection) as admin:
             found = await admin.committed(f"connect-{connector}")
-        finally:
-            await admin.close()
         return max((offset for offset, _ in found.values()), default=0)
 
     return int(run(ask()))

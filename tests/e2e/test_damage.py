@@ -37,9 +37,7 @@ def verify(system: Live, *manifests: Path) -> tuple[int, dict[str, dict[str, Any
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd="/")
     assert done.returncode in (0, 30), done.stderr[-3000:]
     found = json.loads(done.stdout)["snapshots"]
-    return done.returncode, {
-        one["snapshot_id"]: {check["name"]: check for check in one["checks"]} for one in found
-    }
+    return done.returncode, {it["snapshot_id"]: {of["name"]: of for of in it["checks"]} for it in found}
 
 
 async def forge(system: Live, tp: TopicPartition, *, epoch: int, process: int, seq: int) -> int:
@@ -99,12 +97,8 @@ def _red_below_a_position(system: Live) -> tuple[str, int, int]:
     tp = TopicPartition(TRANSFERS, 1)
     offset = system.observer.call(forge(system, tp, epoch=BORN_LATER, process=BORN_LATER, seq=0))
     end = system.observer.admin.log_ends
-    wait_until(
-        "the receiver to pass the forged record",
-        lambda: system.observer.call(end([tp]))[tp] > offset + 10,
-        timeout_s=60,
-        system=system.system,
-    )
+    passed = "the receiver to pass the forged record"
+    system.system.wait_until(passed, lambda: system.observer.call(end([tp]))[tp] > offset + 10, timeout_s=60)
     work = compose_trigger(system.observer.admin, system.observer.state, snapshot_id="red-below")
     trigger = dataclasses.replace(system.observer.call(work), ends=())
     view = system.observer.decided(system.observer.call(system.observer.ledger.append(trigger)) + 1)

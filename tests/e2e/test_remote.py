@@ -180,9 +180,8 @@ def test_a_process_in_go_and_faust_workers_are_in_one_snapshot_and_the_money_is_
 ) -> None:
     program, log = build_go(tmp_path / "go"), tmp_path / "go-till.log"
     with coins(kafka, namespace) as (system, (address, _)):
-        options = (
-            f"-address {address} -node go-till -topic {namespace}-in -input {namespace}-change -cash {CASH}"
-        )
+        options = f"-address {address} -node go-till -topic {namespace}-in"
+        options += f" -input {namespace}-change -cash {CASH}"
         with (
             log.open("w") as output,
             subprocess.Popen([program, *options.split()], stdout=output, stderr=output) as running,

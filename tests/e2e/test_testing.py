@@ -19,7 +19,6 @@ pytestmark = pytest.mark.timeout(300)
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide" / "testing.md"
-ORDERED = "tested-orders-ordered-changelog"
 CUSTOMERS = ("ann", "bob", "cid")
 MONEY = """
 SELECT (SELECT coalesce(sum(CAST(value AS BIGINT)), 0) FROM state WHERE table_name = 'ordered') AS ordered,
@@ -49,19 +48,13 @@ def test_the_example_of_the_guide_runs(kafka: Broker, tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     (tmp_path / "pyspark").mkdir()
     (tmp_path / "pyspark" / "__init__.py").write_text("raise ImportError('no Spark here')\n")
+    here = str(tmp_path)
+    env = {"PATH": here, "HOME": here, "PYTHONPATH": os.pathsep.join((here, str(ROOT)))}
+    env["SNAPKAFKA_TEST_BOOTSTRAP"] = kafka.bootstrap
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "test_shop.py", "-p", "no:cacheprovider"],
-        cwd=tmp_path,
-        env={
-            "PATH": str(tmp_path),
-            "HOME": str(tmp_path),
-            "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT))),
-            "SNAPKAFKA_TEST_BOOTSTRAP": kafka.bootstrap,
-        },
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
+        cwd=here, env=env, capture_output=True, text=True, timeout=280,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:]
     assert "1 passed" in done.stdout
 

@@ -124,10 +124,8 @@ class Till:
         self.positions[message.topic, message.partition] = message.offset + 1
 
     def _places(self) -> list[Any]:
-        return [
-            pb.Position(topic=topic, partition=partition, offset=offset)
-            for (topic, partition), offset in self.positions.items()
-        ]
+        places = self.positions.items()
+        return [pb.Position(topic=topic, partition=n, offset=at) for (topic, n), at in places]
 
     @contextlib.contextmanager
     def at_rest(self) -> Iterator[None]:

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-import os
-import subprocess
 import sys
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
+from snapkafka.drivers.faust import support
+from snapkafka.drivers.faust.hello import hello_of
+from tests.golden.calls import Printed, call
+
 MODULE = "tests.worlds.coverage"
 
-
-def run(*command: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a process of its own, from the root of the project: apps are imported once only."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("SNAPKAFKA")}
-    root, words = Path(__file__).parents[3], [sys.executable, *command]
-    return subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment, cwd=root)
+pytestmark = pytest.mark.filterwarnings("ignore:(?s)Setting new value")  # of an app, late
 
 
-def look(app: str, *arguments: str) -> tuple[int, str, str]:
-    done = run("-m", "snapkafka", "doctor", "--offline", app, *arguments)
-    return done.returncode, done.stdout, done.stderr
+@pytest.fixture(autouse=True)
+def apps(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module of the apps, as a new process imports it."""
+    monkeypatch.delitem(sys.modules, MODULE, raising=False)
+    return importlib.import_module(MODULE)
 
 
-def as_json(app: str) -> tuple[int, Any]:
-    status, out, err = look(app, "--json")
-    assert "an app that talks" in err, "what an app prints is no part of the result"
-    return status, json.loads(out)
+def look(app: str, *arguments: str) -> Printed:
+    return call(["doctor", "--offline", app, *arguments])
 
 
 def test_an_app_that_snapshots_hold_as_a_whole() -> None:
@@ -42,19 +41,19 @@ def test_an_app_that_snapshots_hold_as_a_whole() -> None:
 
 
 def test_what_no_snapshot_holds_is_named() -> None:
-    status, found = as_json(f"{MODULE}:partly")
+    del sys.modules[MODULE]
+    status, out, err = look(f"{MODULE}:partly", "--json")
+    assert "an app that talks" in err, "what an app prints is no part of the result"
+    found = json.loads(out)
     assert status == 30
     said = {advice["code"]: advice["what"] for advice in found["found"]}
     assert set(said) == {"not-captured", "windows", "sets"}
     assert said["not-captured"].startswith("agent in-memory reads an in-memory channel")
     tables = {table["name"]: (table["kind"], table["expires_ms"]) for table in found["tables"]}
-    assert tables == {
+    plain = dict.fromkeys(("for_ever", "odd", "odder", "placed"), ("Table", 0))
+    assert tables == plain | {
         "windows": ("Table", 60_000),
         "groups": ("SetTable", 0),
-        "for_ever": ("Table", 0),
-        "odd": ("Table", 0),
-        "odder": ("Table", 0),
-        "placed": ("Table", 0),
         "everywhere": ("GlobalTable", 0),
         "sets_everywhere": ("SetGlobalTable", 0),
     }
@@ -75,69 +74,54 @@ def test_what_is_no_app_is_one_line_and_status_2(app: str, said: str) -> None:
     assert "write module:app" in err
 
 
-def test_a_worker_reports_the_same_to_the_ledger() -> None:
+async def test_a_worker_reports_the_same_to_the_ledger(apps: Any) -> None:
     """`Hello` names what no snapshot holds, how long windows live, and what reads its tables: nobody needs the app."""
-    code = (
-        "import asyncio, types\n"
-        "from tests.worlds import coverage\n"
-        "from snapkafka.drivers.faust.hello import hello_of\n"
-        "app = coverage.partly\n"
-        "app.finalize()\n"
-        "known = types.SimpleNamespace(partitions=1, topic_id='')\n"
-        "async def described(topics): return dict.fromkeys(topics, known)\n"
-        "driver = app.snapkafka\n"
-        "kept = {'cleanup.policy': 'compact', 'min.compaction.lag.ms': '5', 'delete.retention.ms': '7'}\n"
-        "async def settings(topic): return kept, {}\n"
-        "driver.admin = types.SimpleNamespace(describe_topics=described, topic_settings=settings)\n"
-        "hello = asyncio.run(hello_of(driver, ['clicks', 'views']))\n"
-        "print([(t.name, t.expires_ms, t.sets, t.windowed) for t in hello.tables], hello.uncaptured)\n"
-        "print('not copartitioned:', sorted(t.name for t in hello.tables if not t.copartitioned))\n"
-        "print('keyed:', sorted(t.name for t in hello.tables if t.keyed))\n"
-        "app.conf.producer_partitioner = lambda key, all, available: 0\n"
-        "print('with a partitioner:', [t.name for t in asyncio.run(hello_of(driver, [])).tables if t.keyed])\n"
-        "print(sorted({r.topic for r in hello.retention}) == sorted({t.changelog for t in hello.tables}))\n"
-        "print({(r.uncompacted_ms, r.tombstones_ms, r.retained_ms) for r in hello.retention})\n"
-        "print({t.topic: (t.key_codec, t.value_codec) for t in hello.inputs})\n"
-        "print({t.name: (t.key_codec, t.value_codec) for t in hello.tables})\n"
+    apps.partly.finalize()
+    driver, known = apps.partly.snapkafka, SimpleNamespace(partitions=1, topic_id="")
+    kept = {"cleanup.policy": "compact", "min.compaction.lag.ms": "5", "delete.retention.ms": "7"}
+    described = AsyncMock(side_effect=lambda topics: dict.fromkeys(topics, known))
+    driver.admin = SimpleNamespace(
+        describe_topics=described, topic_settings=AsyncMock(return_value=(kept, {}))
     )
-    done = run("-c", code)
-    assert done.returncode == 0, done.stderr
-    assert (
-        "('windows', 60000, False, True), ('groups', 0, True, False), ('for_ever', 0, False, True)"
-        in done.stdout
+    hello = await hello_of(driver, ["clicks", "views"])
+    tables = {table.name: table for table in hello.tables}
+    shown = [(it.name, it.expires_ms, it.sets, it.windowed) for it in hello.tables]
+    windows, groups, for_ever = (
+        ("windows", 60_000, False, True),
+        ("groups", 0, True, False),
+        ("for_ever", 0, False, True),
     )
-    assert "not copartitioned: ['everywhere', 'placed', 'sets_everywhere']" in done.stdout
-    assert "\nkeyed: ['odd', 'odder']\n" in done.stdout
-    assert "\nwith a partitioner: []\n" in done.stdout
-    assert "True\n{(5, 7, -1)}\n" in done.stdout
-    assert "{'clicks': ('raw', 'json'), 'views': ('', 'reversed')}" in done.stdout
-    assert "'groups': ('json', 'json')" in done.stdout
-    assert "'odd': ('raw', 'json|reversed'), 'odder': ('json', 'foreign')" in done.stdout
-    assert "agent in-memory reads an in-memory channel" in done.stdout
+    assert shown[:3] == [windows, groups, for_ever]
+    apart = {name for name, it in tables.items() if not it.copartitioned}
+    assert apart == {"everywhere", "placed", "sets_everywhere"}
+    assert {name for name, it in tables.items() if it.keyed} == {"odd", "odder"}
+    assert {it.topic for it in hello.retention} == {it.changelog for it in hello.tables}
+    assert {(it.uncompacted_ms, it.tombstones_ms, it.retained_ms) for it in hello.retention} == {(5, 7, -1)}
+    inputs = {it.topic: (it.key_codec, it.value_codec) for it in hello.inputs}
+    assert inputs == {"clicks": ("raw", "json"), "views": ("", "reversed")}
+    codecs = {name: (it.key_codec, it.value_codec) for name, it in tables.items()}
+    assert codecs["groups"] == ("json", "json")
+    assert (codecs["odd"], codecs["odder"]) == (("raw", "json|reversed"), ("json", "foreign"))
+    assert any(it.startswith("agent in-memory reads an in-memory channel") for it in hello.uncaptured)
+    apps.partly.conf.producer_partitioner = lambda *_: 0
+    assert not any(table.keyed for table in (await hello_of(driver, [])).tables)
 
 
 @pytest.mark.parametrize(
-    ("before", "app", "codes"),
+    ("app", "codes"),
     [
-        ("", "bare", ["not-installed", "nothing-to-cut", "transactions"]),
-        (
-            "from snapkafka.drivers.faust import support; support.KNOWN = {'faust-streaming': ('0.0.1',)}",
-            "whole",
-            ["faust-not-as-expected"],
-        ),
-        (
-            "from tests.worlds import coverage; coverage.whole.conf.broker = 'confluent://127.0.0.1:1'",
-            "whole",
-            ["setting-refused"],
-        ),
+        ("bare", ["not-installed", "nothing-to-cut", "transactions"]),
+        ("of an unknown Faust", ["faust-not-as-expected"]),
+        ("of an unknown client", ["setting-refused"]),
     ],
 )
-def test_an_app_that_takes_no_part(before: str, app: str, codes: list[str]) -> None:
-    code = (
-        f"import sys\n{before}\nfrom snapkafka.cli import main\n"
-        f"sys.argv = ['snapkafka', 'doctor', '--offline', '{MODULE}:{app}', '--json']\nmain()\n"
-    )
-    done = run("-c", code)
-    assert done.returncode == 30, done.stderr
-    found = json.loads(done.stdout[done.stdout.index("{") :])["found"]
-    assert [advice["code"] for advice in found] == codes
+def test_an_app_that_takes_no_part(
+    app: str, codes: list[str], apps: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if app == "of an unknown Faust":
+        monkeypatch.setattr(support, "KNOWN", {"faust-streaming": ("0.0.1",)})
+    elif app == "of an unknown client":
+        apps.whole.conf.broker = "confluent://127.0.0.1:1"
+    status, out, err = look(f"{MODULE}:{'bare' if app == 'bare' else 'whole'}", "--json")
+    assert status == 30, err
+    assert [advice["code"] for advice in json.loads(out)["found"]] == codes

@@ -10,7 +10,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.checks import CutView, Keeping, LogBounds
-from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.cluster.restorable import (
     LAST_MS,
     How,
@@ -241,12 +241,8 @@ async def shown(cluster: FakeCluster) -> RestorableEntry:
 
 async def test_show_says_it_of_what_is_captured(cluster: FakeCluster) -> None:
     found = await shown(cluster)
-    assert (found.how, found.until, found.topic, found.partition) == (
-        "until",
-        "2027-01-15T09:00:00.000+00:00",
-        "orders",
-        0,
-    )
+    assert (found.how, found.until) == ("until", "2027-01-15T09:00:00.000+00:00")
+    assert (found.topic, found.partition) == ("orders", 0)
     said = in_words(found, NOW)
     assert said.startswith(
         "restorable until 2027-01-15 09:00:00 UTC: orders[0] deletes records after 1 h (retention.ms)"
@@ -254,23 +250,16 @@ async def test_show_says_it_of_what_is_captured(cluster: FakeCluster) -> None:
     assert "no longer restorable since 2027-01-15 09:00:00 UTC: orders" in in_words(found, CUT + 2 * HOUR)
 
 
-async def test_show_says_what_is_gone(cluster: FakeCluster) -> None:
-    cluster.the_admin.starts[TopicPartition("orders", 1)] = 11
+async def test_show_says_what_is_gone_and_what_cannot_be_looked_at(cluster: FakeCluster) -> None:
+    admin = cluster.the_admin
+    admin.starts[TopicPartition("orders", 1)] = 11
     found = await shown(cluster)
-    assert (
-        in_words(found, NOW) == "no longer restorable: orders[1] its log starts at 11, the snapshot needs 10"
-    )
-    del cluster.the_admin.ends[TopicPartition("orders", 1)]
-    cluster.the_admin.topics = {"orders": Topic(1)}
-    again = (await ops.show(cluster, "ns", "mine")).restorable
-    assert again is not None
-    assert again.why == "it was deleted, or recreated, since the cut"
-
-
-@pytest.mark.parametrize("error", [LedgerUnusableError, BrokerUnavailableError])
-async def test_show_of_what_cannot_be_looked_at(cluster: FakeCluster, error: type[SnapkafkaError]) -> None:
-    await ops.trigger(cluster, "ns", snapshot_id="mine", wait=True)
-    cluster.the_admin.failure = error("not allowed to look")
-    found = (await ops.show(cluster, "ns", "mine")).restorable
-    assert found is not None
-    assert in_words(found, NOW) == "unknown for how long it is restorable: not allowed to look"
+    said = "no longer restorable: orders[1] its log starts at 11, the snapshot needs 10"
+    assert in_words(found, NOW) == said
+    del admin.ends[TopicPartition("orders", 1)]
+    admin.topics = {"orders": Topic(1)}
+    assert (await shown(cluster)).why == "it was deleted, or recreated, since the cut"
+    for error in (LedgerUnusableError, BrokerUnavailableError):
+        admin.failure = error("not allowed to look")
+        found = await shown(cluster)
+        assert in_words(found, NOW) == "unknown for how long it is restorable: not allowed to look"

