@@ -16,12 +16,12 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
 
-from snapkafka.protocol import Cause, Dead, Report, TopicPartition, Trigger
+from snapkafka.protocol import Cause, Dead, Report, TopicPartition
 from snapkafka.sim import App, Process, SimBroker, SimStored, World, WorldPlan
 from snapkafka.sim.judge import Execution
 from snapkafka.sim.world.surroundings import Surroundings
 
-from .state import Fold, NamedHistory, Names, Shared, copy, itself, key_of_stored
+from .state import Fold, NamedHistory, Names, Shared, copy, key_of_stored
 
 #: Attributes of a process that are no part of its state, or named by others.
 NO_STATE: Final = frozenset({"stage", "number", "app", "reply_tp", "key"})
@@ -222,7 +222,9 @@ class ExploredWorld(World):
         match kind:
             case "trigger":
                 self.triggers -= 1
-                self._ask_for_snapshot(process, f"s{self.triggers}")
+                if process is not None:  # one of those that might trigger it
+                    self.stage.draws.next = [p for p in self.processes if p.joined].index(process)
+                self.trigger(f"s{self.triggers}")
             case "rebalance":
                 shift, _, self.stage.fault = how.partition(" ")
                 self.stage.draws.next = self.shifts[what] = int(shift)
@@ -252,24 +254,6 @@ class ExploredWorld(World):
             case _:
                 process.perform(kind, what)
         self.stage.fault = ""
-
-    def _ask_for_snapshot(self, process: Process | None, name: str) -> None:
-        if process is None:
-            self.trigger(name)
-            return
-        seen = self.look(self.ends())
-        assert seen is not None, "it may trigger"
-        asked_at, ends, stopped = seen
-        record = Trigger(
-            process=process.machine.author,
-            n=self.number(),
-            id=name,
-            marker_topics=self.plan.marker_topics,
-            ends=ends,
-            stopped=stopped,
-            asked_at=asked_at,
-        )
-        process.posts.append(record)
 
     def may_trigger(self) -> bool:
         """Return whether the author of a trigger would not be refused."""
@@ -363,7 +347,7 @@ class ExploredWorld(World):
                 if log
             ]
         )
-        ledger = tuple([names.once(record, itself) for record in broker.ledger])
+        ledger = tuple([names.once(record, lambda it: it) for record in broker.ledger])
         return (
             tuple([cast(ExploredProcess, p).name() for p in self.processes]),
             len(self.processes_ever),

@@ -26,12 +26,13 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 from enum import Enum
 from functools import cache
+from operator import attrgetter
 from typing import Any, Final, TypeVar, cast
 
 from snapkafka.protocol import Cause, LedgerRecord, LedgerState, TopicPartition
 from snapkafka.protocol.snapshots import Reader
 from snapkafka.sim import SimStored
-from snapkafka.sim.judge import Execution, Step
+from snapkafka.sim.judge import Execution
 from snapkafka.sim.world.history import History
 from snapkafka.sim.world.sending import SimSending
 
@@ -201,28 +202,11 @@ class Names:
 _NAMES_OF_THEIR_OWN: Final = frozenset(PLAIN)
 
 
-def itself(record: Hashable) -> Hashable:
-    """Return the key of a record that is its own."""
-    return record
-
-
-def key_of_stored(r: SimStored) -> Hashable:
-    """Return the facts that distinguish a record in a log; its place does not."""
-    return (
-        r.process,
-        r.epoch,
-        r.seq,
-        r.marker,
-        r.previous,
-        r.cause,
-        r.ledger,
-        r.key,
-        r.value,
-        r.hops,
-        r.reply_to,
-        r.step,
-        r.state,
-    )
+#: What distinguishes a record in a log; its place does not.
+key_of_stored: Final = attrgetter(
+    *("process", "epoch", "seq", "marker", "previous", "cause", "ledger"),
+    *("key", "value", "hops", "reply_to", "step", "state"),
+)
 
 
 # -- history -----------------------------------------------------------------------------------------------------------
@@ -275,5 +259,4 @@ class NamedHistory(History):
         return steps, runs
 
 
-def _step_key(step: Step) -> Hashable:
-    return step.number, step.what, step.after, step.record, step.failed
+_step_key: Final = attrgetter("number", "what", "after", "record", "failed")

@@ -8,12 +8,9 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from snapkafka.sim import AgentPlan, App, Op, WorldPlan
-from snapkafka.sim.world.world_plan import with_reads
+from snapkafka.sim.world.world_plan import HEARD, with_reads
 
 Plan: TypeAlias = Callable[[WorldPlan], WorldPlan]
-
-#: By what a process hears of a snapshot, unless a plan is about that.
-HEARD = frozenset({"ledger", "markers", "headers"})
 
 
 def acyclic(plan: WorldPlan) -> WorldPlan:
