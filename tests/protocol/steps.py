@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from snapkafka.protocol import Cause, InputsRevoked
+from snapkafka.protocol.colours import Torn
 
 from .world import A, B, Process, World, settle
 
@@ -29,10 +30,7 @@ class Play:
 
     def run(self, steps: str) -> None:
         for step in steps.strip().split("; "):
-            what, *words = step.split()
-            do = getattr(self, f"do_{what}", None)
-            assert do is not None, f"there is no step {step}"
-            do(*words)
+            self.do(step.split())
 
     def finish(self) -> None:
         """End all that runs; each snapshot is decided then."""
@@ -49,76 +47,52 @@ class Play:
     def work(self, offset: str) -> Cause | None:
         return None if offset == NOBODYS else Cause("agent", A, int(offset))
 
-    def do_cut(self) -> None:
-        self.epochs.append(self.world.trigger(f"s{len(self.epochs)}"))
-        settle(self.p, self.q)
+    def torn(self, torn: list[Torn]) -> None:
+        self.p.do(self.machine.torn(torn))
 
-    def do_calm(self) -> None:
-        assert not self.machine.colours.tearing
-
-    def do_start(self, *offsets: str) -> None:
-        for offset in offsets:
-            self.p.do(self.machine.event_started(self.event(offset)))
-
-    def do_end(self, *offsets: str) -> None:
-        for offset in offsets:
-            self.p.end(self.event(offset))
-
-    def do_run(self, *offsets: str) -> None:
-        for offset in offsets:
-            self.do_start(offset)
-            self.do_end(offset)
-
-    def do_batch(self, *offsets: str) -> None:
-        self.p.do(self.machine.batch_started([self.event(offset) for offset in offsets]))
-
-    def do_write(self, offset: str, table: str, key: str) -> None:
-        self.p.do(self.machine.torn(self.machine.colours.touch(self.work(offset), table, key, write=True)))
-
-    def do_read(self, offset: str, table: str, key: str) -> None:
-        self.p.do(self.machine.torn(self.machine.colours.touch(self.work(offset), table, key, write=False)))
-
-    def do_all(self, offset: str, table: str) -> None:
-        self.p.do(self.machine.torn(self.machine.colours.touch_whole(self.work(offset), table)))
-
-    def do_rewritten(self, table: str) -> None:
-        self.p.do(self.machine.torn(self.machine.colours.rewritten(table)))
-
-    def do_got(self, table: str, key: str, snapshot: str) -> None:
-        self.p.do(self.machine.torn(self.machine.colours.received(table, key, self.epochs[int(snapshot)])))
-
-    def do_hold(self, offset: str, table: str, key: str) -> None:
-        self.p.do(
-            self.machine.torn(self.machine.colours.hold(self.event(offset), table, key, unrecorded=False))
-        )
-
-    def do_change(self, offset: str, table: str, key: str) -> None:
-        self.p.do(
-            self.machine.torn(self.machine.colours.hold(self.event(offset), table, key, unrecorded=True))
-        )
-
-    def do_iterate(self, offset: str, table: str) -> None:
-        self.p.do(self.machine.torn(self.machine.colours.iterate(self.event(offset), table)))
-
-    def do_reply(self, offset: str, snapshot: str) -> None:
-        epoch = None if snapshot == "bare" else self.epochs[int(snapshot)]
-        self.p.do(self.machine.torn(self.machine.colours.tear(self.event(offset), epoch)))
-
-    def do_worked(self, offset: str, by: str) -> None:
-        colours, event = self.machine.colours, self.work(by)
-        by_colour = None if event is None else colours.running.get(event)
-        self.p.do(self.machine.torn(colours.tear(self.event(offset), by_colour)))
-
-    def do_give(self, position: str) -> None:
-        self.p.feed(InputsRevoked())
-        self.p.give(A, positions={A: int(position)}, generation=2)
-        settle(self.p, self.q)
-
-    def do_send(self, offset: str) -> None:
-        self.p.send(B, self.event(offset), ack=False)
-
-    def do_white(self, offset: str) -> None:
-        assert self.p.send(B, self.event(offset)).epoch == 0
-
-    def do_red(self, offset: str) -> None:
-        assert self.p.send(B, self.event(offset)).epoch == self.epochs[-1]
+    def do(self, step: list[str]) -> None:
+        colours = self.machine.colours
+        match step:
+            case ["cut"]:
+                self.epochs.append(self.world.take(self.p, self.q, name=f"s{len(self.epochs)}"))
+            case ["calm"]:
+                assert not colours.tearing
+            case ["start" | "end" | "run" as what, *offsets]:
+                for event in map(self.event, offsets):
+                    if what != "end":
+                        self.p.do(self.machine.event_started(event))
+                    if what != "start":
+                        self.p.end(event)
+            case ["batch", *offsets]:
+                self.p.do(self.machine.batch_started([self.event(offset) for offset in offsets]))
+            case ["write" | "read" as how, offset, table, key]:
+                self.torn(colours.touch(self.work(offset), table, key, write=how == "write"))
+            case ["all", offset, table]:
+                self.torn(colours.touch_whole(self.work(offset), table))
+            case ["rewritten", table]:
+                self.torn(colours.rewritten(table))
+            case ["got", table, key, snapshot]:
+                self.torn(colours.received(table, key, self.epochs[int(snapshot)]))
+            case ["hold" | "change" as how, offset, table, key]:
+                self.torn(colours.hold(self.event(offset), table, key, unrecorded=how == "change"))
+            case ["iterate", offset, table]:
+                self.torn(colours.iterate(self.event(offset), table))
+            case ["reply", offset, snapshot]:
+                epoch = None if snapshot == "bare" else self.epochs[int(snapshot)]
+                self.torn(colours.tear(self.event(offset), epoch))
+            case ["worked", offset, by]:
+                event = self.work(by)
+                self.torn(
+                    colours.tear(self.event(offset), None if event is None else colours.running.get(event))
+                )
+            case ["give", position]:
+                self.p.feed(InputsRevoked())
+                self.p.give(A, positions={A: int(position)}, generation=2)
+                settle(self.p, self.q)
+            case ["send", offset]:
+                self.p.send(B, self.event(offset), ack=False)
+            case ["white" | "red" as colour, offset]:
+                epoch = self.epochs[-1] if colour == "red" else 0
+                assert self.p.send(B, self.event(offset)).epoch == epoch
+            case _:
+                raise AssertionError(f"there is no step {step}")
