@@ -16,11 +16,11 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store, require_state, state_parts
 
 from .rows import changelogs_by_place
-from .schemas import schema
+from .schemas import columns
 
 FULL: Final = "take a full snapshot"
 #: Kinds of findings by which tables would lack rows.
-LACKS: Final = ("recreated", "renewed", "gone")
+LACKS: Final = ("recreated", "gone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ def base_or_whole(
         base = find_base(store, captured, ledger, isolation=isolation)
         for part in base.parts if base is not None else ():
             table = state_table(part)
-            if ", ".join(f"{column.name} {column.type}" for column in table.schema) != schema(table.name):
+            if [(column.name, column.type) for column in table.schema] != [*columns(table.name).items()]:
                 raise BadInputError(f"the state of snapshot {part.id} has other columns", hint=FULL)
             require_state(store, part, hashed=True)
     except _UNFIT as error:
@@ -106,22 +106,16 @@ def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolatio
     return Base(parts=state_parts(store, parent), starts=starts, seams=_seams(parent, starts))
 
 
-def view_on(
-    base: Base | None,
-    captured: Captured,
-    bounds: dict[TopicPartition, LogBounds] | None,
-    *,
-    triggered_ms: int = 0,
-) -> CutView:
-    """Return a snapshot with the bounds of its log, and the parts of its changelogs that `base` stands for.
+def view_on(base: Base | None, view: CutView, triggered_ms: int) -> CutView:
+    """Return a snapshot with the parts of its changelogs that `base` stands for.
 
     Args:
         triggered_ms: when the snapshot was triggered, milliseconds since 1970; 0: unknown.
     """
     if base is None:
-        return CutView(captured, bounds)
-    known = bounds and {tp: _since_parent(base, tp, now, triggered_ms) for tp, now in bounds.items()}
-    return CutView(captured, known, base.starts, base.seams)
+        return view
+    bounds = view.bounds and {tp: _since_parent(base, tp, it, triggered_ms) for tp, it in view.bounds.items()}
+    return CutView(view.captured, bounds, base.starts, base.seams)
 
 
 def _since_parent(base: Base, tp: TopicPartition, now: LogBounds, triggered_ms: int) -> LogBounds:

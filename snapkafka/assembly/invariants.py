@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -108,13 +108,11 @@ def check(invariants: Iterable[Invariant], tables: Tables) -> list[CheckEntry]:
 def opened(
     snapshots: Mapping[str, Tables],
     settings: Mapping[str, str | bool | int] | None = None,
-    prepare: Callable[[DuckDBPyConnection], None] = lambda database: None,
 ) -> Iterator[DuckDBPyConnection]:
     """Provide DuckDB with the tables of snapshots as views, each in its schema, and with nothing else.
 
     Args:
         settings: more of DuckDB's own.
-        prepare: called before it is locked.
 
     Raises:
         StorageError: a file is missing, or cannot be read.
@@ -141,7 +139,6 @@ def opened(
             if "messages" in tables.queries:
                 there = f"{sql_name(schema)}.{sql_name(IN_FLIGHT)}"
                 found.execute(f"CREATE VIEW {there} AS {in_flight_sql(f'{sql_name(schema)}.messages')}")
-        prepare(found)
         locked(found, ((file, each.filesystem) for each in snapshots.values() for file in each.files))
         yield found
 
@@ -240,6 +237,6 @@ def _plain(value: Any) -> Any:
 
 def _witness(text: str, row: Mapping[str, Any]) -> WitnessEntry:
     topic, partition, offset = (row.get(column) for column in _PLACE)
-    if isinstance(topic, str) and isinstance(partition, int) and isinstance(offset, int):
-        return WitnessEntry(topic=topic, partition=partition, offset=offset, what=text)
-    return WitnessEntry(topic="", partition=-1, offset=-1, what=text)
+    if not (isinstance(topic, str) and isinstance(partition, int) and isinstance(offset, int)):
+        topic, partition, offset = "", -1, -1
+    return WitnessEntry(topic=topic, partition=partition, offset=offset, what=text)

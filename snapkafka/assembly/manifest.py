@@ -35,7 +35,7 @@ from .ledger import ClusterFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A captured snapshot to assemble: with the bounds of its log, how that is read, its base, invariants, and facts
+    """A captured snapshot to assemble: with the bounds of its log, on its base; how that is read, invariants, and facts
     for its manifest.
 
     `require_same_log` is called when the log was read, before the manifest is written; it refuses a log that is not the
@@ -57,7 +57,6 @@ def now() -> str:
 
 def manifest_of(
     task: Task,
-    view: CutView,
     ranges: Sequence[ReadRange],
     tables: tuple[TableEntry, ...],
     checked: Checked,
@@ -70,7 +69,7 @@ def manifest_of(
     Args:
         by: the engine that assembled it, and the versions of its libraries.
     """
-    settings, base, facts = task.settings, task.base, task.facts
+    settings, base, facts, view = task.settings, task.base, task.facts, task.view
     captured, spec = view.captured, settings.spec
     parents = base.entries() if base is not None else ()
     return Manifest(

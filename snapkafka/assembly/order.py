@@ -33,7 +33,6 @@ from snapkafka.store import open_store, state_parents
 
 from . import invariants, split_keys
 from .around import nearest
-from .base import require_offsets, view_on
 from .examine import Part, Reading
 from .job import Job, Settings
 from .manifest import Task, manifest_of, now
@@ -114,12 +113,10 @@ class Engine(ABC):
         """Write the tables of a snapshot, verify it, and write its manifest; its verdict may be a bad one.
 
         Raises:
-            OffsetsGoneError: records that the tables need were deleted; nothing is written.
+            OffsetsGoneError: records were deleted while they were read; nothing is written.
             StorageError: the storage cannot be written.
         """
-        store, base, settings, began = task.store, task.base, task.settings, now()
-        view = view_on(base, task.view.captured, task.view.bounds, triggered_ms=settings.ledger.triggered_ms)
-        require_offsets(view)
+        store, base, settings, view, began = task.store, task.base, task.settings, task.view, now()
         ranges = reading_ranges(view, tail_max=settings.spec.tail_max)
         with store.staging(view.captured.id) as folder:
             reading = Reading(
@@ -134,7 +131,7 @@ class Engine(ABC):
             checked = split_keys.noted(checked, split_keys.find(view, there))
             checked = checked._replace(outcomes=checked.outcomes + invariants.check(task.wanted, there))
             by = self.name, self.versions()
-            manifest = manifest_of(task, view, ranges, entries, checked, by=by, began=began)
+            manifest = manifest_of(task, ranges, entries, checked, by=by, began=began)
             task.require_same_log()
             state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
             return store.publish(manifest, folder)

@@ -62,9 +62,8 @@ def _assembled(job: Job, engine: Chosen, desk: Desk, captured: Captured, store: 
     began = time.monotonic()
     ledger = desk.ledger(captured)
     base, why_full = base_or_whole(store, captured, ledger, isolation=job.isolation)
-    view = desk.look(captured, job.isolation)
-    to_read = view_on(base, captured, view.bounds)
-    require_offsets(to_read)
+    view = view_on(base, desk.look(captured, job.isolation), ledger.triggered_ms)
+    require_offsets(view)
     task = Task(
         view=view,
         settings=job.settings(ledger, job.isolation),
@@ -74,7 +73,7 @@ def _assembled(job: Job, engine: Chosen, desk: Desk, captured: Captured, store: 
         facts=desk.facts(captured, job.spec.sinks),
         require_same_log=lambda: desk.require_same_topics(view),
     )
-    manifest = engine.do(job.offsets(to_read), lambda it: it.assemble(task))
+    manifest = engine.do(job.offsets(view), lambda it: it.assemble(task))
     job.notify(in_words(manifest, offsets_in(manifest.read), time.monotonic() - began, manifest.tables))
     place, good = store.manifest_place(captured.id), Verdict(manifest.verdict).good
     desk.record(manifest, place)

@@ -13,15 +13,13 @@ UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: The table of the agents' positions.
 POSITIONS: Final = "positions"
 
-#: The table `state`.
-STATE_SCHEMA: Final = (
-    "app string, table_name string, partition int, key string, value string, key_raw binary, value_raw binary, "
-    "changelog_topic string, changelog_offset bigint, why_undecoded string, window_start timestamp, "
-    "window_end timestamp"
-)
 #: The columns of each table, in order. Offsets, positions and ids are Kafka's; `*_raw` are the bytes as they were.
 SCHEMAS: Final[Mapping[str, str]] = {
-    STATE: STATE_SCHEMA,
+    STATE: (
+        "app string, table_name string, partition int, key string, value string, key_raw binary, value_raw binary, "
+        "changelog_topic string, changelog_offset bigint, why_undecoded string, window_start timestamp, "
+        "window_end timestamp"
+    ),
     "messages": (
         "sender bigint, sender_app string, receiver_app string, topic string, partition int, offset bigint, "
         "seq bigint, key string, value string, key_raw binary, value_raw binary, "
@@ -169,9 +167,9 @@ def schema(table: str) -> str:
     return f"{SCHEMAS[STATE]}, deleted boolean" if table == STATE_DELTA else SCHEMAS[table]
 
 
-def columns(table: str) -> list[str]:
-    """Return the names of a table's columns, in order."""
-    return [column.split(" ")[0] for column in schema(table).split(", ")]
+def columns(table: str) -> dict[str, str]:
+    """Return the types of a table's columns by their names, in order."""
+    return dict(column.split(" ", 1) for column in schema(table).split(", "))
 
 
 def comments(table: str) -> dict[str, str]:

@@ -40,13 +40,6 @@ class Change(NamedTuple):
     epoch: int = 0
 
 
-class _Row(NamedTuple):
-    key_raw: bytes | None
-    value_raw: bytes | None
-    offset: int
-    texts: Texts
-
-
 class Fold:
     """The fold of changes, in whatever order they come.
 
@@ -80,17 +73,7 @@ class Fold:
         tables = [table for of_place in self._tables.values() for table in of_place]
         for table in sorted(tables, key=lambda it: (it.of.app, it.of.table, it.of.partition)):
             for row in table.rows():
-                found = {
-                    "app": table.of.app,
-                    "table_name": table.of.table,
-                    "partition": table.of.partition,
-                    "key_raw": row.key_raw,
-                    "value_raw": row.value_raw,
-                    "changelog_topic": table.of.topic,
-                    "changelog_offset": row.offset,
-                    **row.texts._asdict(),
-                }
-                yield found if self._parent is None else found | {"deleted": row.value_raw is None}
+                yield row if self._parent is None else row | {"deleted": row["value_raw"] is None}
 
 
 class _Table:
@@ -109,7 +92,7 @@ class _Table:
         """Take in a change; return by how many bytes more are held."""
         return self._keep(change.key, change)
 
-    def rows(self) -> Iterator[_Row]:
+    def rows(self) -> Iterator[dict[str, Any]]:
         for change in self._in_order():
             if change.value is not None if self._parent is None else not self._is_counted(change):
                 yield self._row(change)
@@ -126,12 +109,24 @@ class _Table:
             self._last.values(), key=lambda it: (it.key is not None, it.key or b"", it.value or b"")
         )
 
-    def _row(self, change: Change, *, unread: bool = False) -> _Row:
+    def _row(self, change: Change, *, unread: bool = False) -> dict[str, Any]:
         topic, windowed = self.of.topic, self.of.windowed
         texts = self._decoder.texts(
             topic, change.key, change.value, self._codecs, windowed=windowed, unread=unread
         )
-        return _Row(change.key, change.value, change.pos, texts)
+        return self._made(change.key, change.value, change.pos, texts)
+
+    def _made(self, key: bytes | None, value: bytes | None, offset: int, texts: Texts) -> dict[str, Any]:
+        return {
+            "app": self.of.app,
+            "table_name": self.of.table,
+            "partition": self.of.partition,
+            "key_raw": key,
+            "value_raw": value,
+            "changelog_topic": self.of.topic,
+            "changelog_offset": offset,
+            **texts._asdict(),
+        }
 
     def _is_counted(self, change: Change) -> bool:
         """Return whether the parent has counted a change."""
@@ -166,20 +161,20 @@ class _Sets(_Table):
         self._offsets[operation.of] = max(at, self._offsets.get(operation.of, -1))
         return _size(change)
 
-    def rows(self) -> Iterator[_Row]:
+    def rows(self) -> Iterator[dict[str, Any]]:
         yield from sorted(
             [*map(self._set, self._members), *(self._row(it, unread=True) for it in self._in_order())],
-            key=lambda row: (row.key_raw is not None, row.key_raw or b""),
+            key=lambda row: (row["key_raw"] is not None, row["key_raw"] or b""),
         )
 
-    def _set(self, of: str) -> _Row:
+    def _set(self, of: str) -> dict[str, Any]:
         """Return a set; its bytes are one operation that recreates it."""
         held = sorted((name for name, (_, there) in self._members[of].items() if there), key=str.encode)
         content = f"[{','.join(held)}]"
         texts = self._decoder.texts(
             "", of.encode(), content.encode(), ("json", "json"), windowed=self.of.windowed
         )  # of no topic: no schema is for these bytes
-        return _Row(f"[{UPDATE},{of}]".encode(), f"[{content},[]]".encode(), self._offsets[of], texts)
+        return self._made(f"[{UPDATE},{of}]".encode(), f"[{content},[]]".encode(), self._offsets[of], texts)
 
 
 def _size(change: Change) -> int:

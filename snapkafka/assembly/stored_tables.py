@@ -17,7 +17,7 @@ from snapkafka.store import sql_name
 from snapkafka.store.database import one_line
 
 from .invariants import Tables, first_rows, opened
-from .schemas import schema
+from .schemas import columns
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -77,10 +77,9 @@ def _both(database: DuckDBPyConnection, name: str, leave: Collection[str]) -> li
     Args:
         leave: columns that do not count.
     """
-    columns = (part.split(" ", 1) for part in schema(name).split(", "))
     kept = ", ".join(
         f"list_sort(map_entries({sql_name(column)}))" if kind.startswith("map") else sql_name(column)
-        for column, kind in columns
+        for column, kind in columns(name).items()
         if column not in leave
     )
     one, other = (f"SELECT {kept} FROM {side}.{sql_name(name)}" for side in ("stored", "computed"))

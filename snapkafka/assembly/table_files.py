@@ -16,7 +16,7 @@ from snapkafka.manifest import Column, FileEntry, TableEntry
 from snapkafka.store import Store
 
 from .arrow_schema import arrow_schema
-from .schemas import SORTED_BY, comments, schema
+from .schemas import SORTED_BY, columns, comments, schema
 
 #: Rows of a group in a Parquet file.
 GROUP_ROWS: Final = 50_000
@@ -30,17 +30,11 @@ class _NoPandas:
             raise ImportError(name)
 
 
-def _without_pandas() -> None:
-    """Let pyarrow decide that it takes lists without pandas: importing that takes longer than a small snapshot."""
-    if "pandas" not in sys.modules:
-        sys.meta_path.insert(0, finder := _NoPandas())
-        try:
-            pa.array([])
-        finally:
-            sys.meta_path.remove(finder)
-
-
-_without_pandas()
+if "pandas" not in sys.modules:
+    # pyarrow decides now that it takes lists without pandas: importing that takes longer than a small snapshot.
+    sys.meta_path.insert(0, _NoPandas())
+    pa.array([])
+    del sys.meta_path[0]
 
 
 class Written(NamedTuple):
@@ -89,7 +83,7 @@ def entry_of(name: str, folder: str, files: Sequence[Written]) -> TableEntry:
         path=f"{folder}/{name}",
         rows=sum(file.rows for file in files),
         digest=str(sum(int(file.digest) for file in files)),
-        schema=tuple(Column(name=column, type=kind) for column, kind in _columns(name)),
+        schema=tuple(Column(name=column, type=kind) for column, kind in columns(name).items()),
         files=tuple(
             FileEntry(path=file.path, bytes=file.bytes, rows=file.rows, sha256=file.sha256)
             for file in sorted(files)
@@ -143,7 +137,7 @@ def _plain(column: pa.ChunkedArray) -> list[Any]:
 def arrow(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Return the rows of a table, in its order."""
     ordered = sorted(rows, key=lambda row: [_in_order(row.get(column)) for column in SORTED_BY[name]])
-    return pa.Table.from_pylist(list(ordered), schema=schema_of(name))
+    return pa.Table.from_pylist(ordered, schema=schema_of(name))
 
 
 def schema_of(name: str) -> pa.Schema:
@@ -152,11 +146,6 @@ def schema_of(name: str) -> pa.Schema:
     return pa.schema(
         [field.with_metadata({"comment": texts[field.name]}) for field in arrow_schema(schema(name))]
     )
-
-
-def _columns(name: str) -> list[tuple[str, str]]:
-    """Return the columns of a table, each with its type."""
-    return [(column, kind) for column, kind in (part.split(" ", 1) for part in schema(name).split(", "))]
 
 
 def _in_order(value: Any) -> tuple[bool, Any]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from snapkafka.manifest_entries import ExternalEntry, OutsiderEntry
+from snapkafka.manifest import ExternalEntry, OutsiderEntry
 
 from .inputs import received
 from .log import EXTERNAL, LogRecord

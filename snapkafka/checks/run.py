@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from snapkafka.manifest_entries import CheckEntry, ExternalEntry, OutsiderEntry
+from snapkafka.manifest import CheckEntry, ExternalEntry, OutsiderEntry
 from snapkafka.protocol.records import TopicPartition
 
 from . import v1_colour, v2_receipt, v3_state, v4_channels, v5_cause

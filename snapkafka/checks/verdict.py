@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
-from snapkafka.manifest_entries import CheckEntry
+from snapkafka.manifest import CheckEntry
 from snapkafka.protocol.records import LEDGER_CUT_SHORT
 
 from .witness import Status

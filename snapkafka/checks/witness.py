@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from snapkafka.manifest_entries import CheckEntry, WitnessEntry
+from snapkafka.manifest import CheckEntry, WitnessEntry
 
 from .kinds import KINDS, OF_TOPICS, Weight
 

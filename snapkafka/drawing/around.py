@@ -20,7 +20,7 @@ VALUE_CHARS: Final = 80
 #: Messages in flight come from `messages`, which has them all, with the causes that `around` has of the nearest.
 _IN_FLIGHT: Final = """
 SELECT * EXCLUDE nth FROM (
-  SELECT 'white' AS side, false AS received, m.sender, coalesce(a.receiver, -1) AS receiver, receiver_app, topic,
+  SELECT 'white' AS side, false AS received, m.sender, receiver_app, topic,
          "partition", "offset", left(coalesce(m.key, ''), {chars}) AS key,
          left(coalesce(m.value, ''), {chars}) AS value, m.timestamp_ms AS sent_ms,
          a.cause_topic, a.cause_partition, a.cause_offset,
@@ -30,7 +30,7 @@ WHERE nth <= {of_a_channel} ORDER BY nth, topic, "partition" LIMIT {most}
 """
 _NEAR: Final = """
 SELECT * EXCLUDE nth FROM (
-  SELECT side, received, sender, receiver, receiver_app, topic, "partition", "offset",
+  SELECT side, received, sender, receiver_app, topic, "partition", "offset",
          left(coalesce(key, ''), {chars}) AS key, left(coalesce(value, ''), {chars}) AS value,
          sent_ms, cause_topic, cause_partition, cause_offset,
          row_number() OVER (PARTITION BY sender, receiver_app, topic, "partition", side, received
@@ -58,14 +58,9 @@ def sql_of(most: int, of_a_channel: int) -> str:
     return f"SELECT *, ({_TOTAL}) AS near FROM (SELECT * FROM ({flight}) UNION ALL SELECT * FROM ({near}))"
 
 
-def messages_of(
-    rows: Iterable[Mapping[str, Any]], manifest: Manifest, receivers: Mapping[tuple[str, str, int], int]
-) -> list[DrawnMessage]:
-    """Convert rows of `sql_of` to messages; those of processes that the snapshot does not know are left out.
-
-    Args:
-        receivers: by app, topic and partition, the process that cut the input.
-    """
+def messages_of(rows: Iterable[Mapping[str, Any]], manifest: Manifest) -> list[DrawnMessage]:
+    """Convert rows of `sql_of` to messages; those of processes that the snapshot does not know are left out."""
+    receivers = {(cut.app, cut.topic, cut.partition): cut.receiver for cut in manifest.captured.inputs}
     known = {cut.process for cut in manifest.captured.processes}
     found = []
     for row in rows:

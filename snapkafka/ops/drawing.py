@@ -69,9 +69,7 @@ async def draw(
     if has_around(found):  # else lanes alone
         sql = sql_of(messages_max, OF_A_CHANNEL)
         rows = (await query(where, namespace, sql, manifest=place, bounds=bounds)).rows
-    drawn = messages_of(
-        rows, found, {(cut.app, cut.topic, cut.partition): cut.receiver for cut in found.captured.inputs}
-    )
+    drawn = messages_of(rows, found)
     in_flight = sum(table.rows for table in found.tables if table.name == "messages")
     total = in_flight + (rows[0]["near"] if rows else 0)
     backward = _backward(found)

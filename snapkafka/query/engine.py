@@ -6,12 +6,10 @@ settings are locked before it runs a user's SQL.
 
 from __future__ import annotations
 
-import asyncio
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from snapkafka.assembly.invariants import MAIN, opened, tables_at
 from snapkafka.assembly.schemas import comment
@@ -23,17 +21,8 @@ from snapkafka.store.database import one_line
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: How often a query is interrupted, until it has ended.
-INTERRUPT_EVERY_S: Final = 0.1
-
 #: The views over every snapshot of a storage, each with the table whose rows it has.
 OVER_ALL: Final = {"all_state": STATE, "all_messages": "messages"}
-#: Columns whose names are words of SQL, which DuckDB takes for columns in double quotes alone; not as in LEFT JOIN.
-WORD: Final = re.compile(
-    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\b(offset)\b(?!\s+(?:\d|\$|\())|\b(left)\b(?!\s*(?:\(|(?:\w+\s+)?join\b))""",
-    re.IGNORECASE,
-)
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +75,10 @@ def engine(
         }
     tables = {schema: tables_at(it.store, it.manifest.tables, it.parents) for schema, it in snapshots.items()}
 
-    def prepare(database: DuckDBPyConnection) -> None:
+    with opened(tables, settings) as found:
         if over_all:
-            _make_views_over_all(database, snapshots)
-        _describe(database)
-
-    with opened(tables, settings, prepare) as found:
+            _make_views_over_all(found, snapshots)
+        _describe(found)
         yield found
 
 
@@ -117,24 +104,10 @@ def _make_views_over_all(database: DuckDBPyConnection, snapshots: Mapping[str, P
         database.execute(f"CREATE VIEW {sql_name(MAIN)}.{view} AS {rows}")
 
 
-def refused(error: Exception, sql: str = "") -> BadInputError:
+def refused(error: Exception) -> BadInputError:
     """Build the error of a query that DuckDB refuses."""
-    text, hint = one_line(error), "keys and values are text; SHOW TABLES and DESCRIBE state list what exists"
-    word = next((found[1] or found[2] for found in WORD.finditer(sql) if found[1] or found[2]), "")
-    if word and re.search("syntax error", text):
-        hint = f'{word.lower()} is a word of SQL: the column is written in double quotes, "{word.lower()}"'
-    return BadInputError(f"the query failed: {text}", hint=hint)
-
-
-async def in_thread(database: DuckDBPyConnection, work: Callable[[], T]) -> T:
-    """Run work in a thread, so that Ctrl-C does not wait for it: a caller that gives up ends the query."""
-    task = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        while not task.done():  # one that comes before the query has started has no effect
-            database.interrupt()
-            await asyncio.wait([task], timeout=INTERRUPT_EVERY_S)
-        if not task.cancelled():
-            task.exception()  # the interruption that was asked for; asyncio would log it
-        raise
+    return BadInputError(
+        f"the query failed: {one_line(error)}",
+        hint='keys and values are text; the columns "offset" and "left" need double quotes;'
+        " SHOW TABLES and DESCRIBE state list what exists",
+    )

@@ -16,7 +16,7 @@ from snapkafka.kafka.cluster.external_groups import assumptions, left_open
 from snapkafka.kafka.ledger.reading import LATEST, epoch_in, find_snapshot, read_ledger
 from snapkafka.kafka.ledger.reading import good as verified
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import CheckEntry, InvariantEntry, LedgerEntry, Manifest, RestorableEntry, Times
+from snapkafka.manifest import CheckEntry, LedgerEntry, Manifest, RestorableEntry, Times
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.store import Store, manifest_name, open_store, read_manifest
@@ -55,10 +55,6 @@ def oldest_first(found: Iterable[T]) -> list[T]:
         ledger = item.ledger.topic_id
         last[ledger] = max(item.times.assembled_at, last.get(ledger, ""))
     return sorted(found, key=lambda item: (last[item.ledger.topic_id], item.ledger.topic_id, item.epoch))
-
-
-def _assembled(view: SnapshotView) -> bool:
-    return view.verdict is not None
 
 
 def find_manifest(store: Store, name: str, *, namespace: str = "", good: bool = False) -> Manifest:
@@ -131,7 +127,8 @@ async def manifest_places(
             hint="add --storage DIR, or --bootstrap: the ledger names their place",
         )
     state = (await read_ledger(where, namespace)).state
-    views = [find_snapshot(state, name, usable=verified if good else _assembled) for name in names]
+    usable = verified if good else lambda view: view.verdict is not None
+    views = [find_snapshot(state, name, usable=usable) for name in names]
     return [_manifest_of(view) for view in views]
 
 
@@ -149,13 +146,10 @@ class StoredFiles:
     `restorable`: at the time when the tables were written; `left_open`: why it is open; `assumptions` of its
     verdict."""
 
-    manifest: str
-    id: str
     bytes: int
     rows: Mapping[str, int]
     in_flight: int
     checks: tuple[CheckEntry, ...]
-    invariants: tuple[InvariantEntry, ...] = ()
     restorable: RestorableEntry | None
     parents: tuple[str, ...]
     left_open: tuple[str, ...]
@@ -172,13 +166,10 @@ def stored(place: str) -> StoredFiles:
     _, found = read_manifest(place)
     rows = {table.name: table.rows for table in found.tables}
     return StoredFiles(
-        manifest=place,
-        id=found.id,
         bytes=sum(file.bytes for table in found.tables for file in table.files),
         rows=rows,
         in_flight=rows.get("messages", 0),
         checks=found.checks,
-        invariants=found.invariants,
         restorable=found.restorable,
         parents=tuple(parent.id for parent in found.parents),
         left_open=tuple(left_open(found.open, found.external, found.outsiders, strict=found.strict)),

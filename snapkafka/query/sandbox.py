@@ -2,19 +2,20 @@
 
 The engine limits its tables, but not the values that pass through it: a single SELECT can create one of a gigabyte. So
 the operating system limits that process (`main`); it ends with its parent, also if that is killed. It reads an `Asked`
-from standard input; it writes `OPENED` once the tables are open, and a line of JSON: `Answers`, or `Failed`.
+from standard input; it writes `OPENED` once the tables are open, and a line of JSON: `Answers`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import resource
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +27,7 @@ from snapkafka.errors import BadInputError, InternalError, Reported, SnapkafkaEr
 from snapkafka.kafka.ledger.manifest_match import StoredManifest
 from snapkafka.store import read_manifest
 
-from .engine import Bounds, Placed, engine, in_thread
+from .engine import Bounds, Placed, engine
 from .manifest_check import Trust, compared_files, stored_manifests
 from .sql import named_in, over_all, select
 
@@ -41,6 +42,8 @@ APART_START_S: Final = 60.0
 NARROW: Final = "narrow the query"
 OPENED: Final = b"opened\n"
 ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024
+#: How often a query is interrupted, until it has ended.
+INTERRUPT_EVERY_S: Final = 0.1
 PARENT_PERIOD_S: Final = 0.25
 STATUS: Final = Path("/proc/self/status")
 
@@ -64,14 +67,6 @@ class Asked:
             return {schema: Placed(*read_manifest(place)) for schema, place in self.places.items()}
         return named_in(" ".join(self.sqls), *read_manifest(self.places[MAIN]))
 
-    @property
-    def over_all(self) -> bool:
-        return over_all(" ".join(self.sqls))
-
-    def select(self, database: DuckDBPyConnection) -> tuple[Answer, ...]:
-        found = [select(database, sql, self.rows_max) for sql in self.sqls]
-        return tuple(Answer(columns=columns, rows=rows) for columns, rows in found)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
@@ -85,22 +80,17 @@ class Answer:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
-class Answers(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Every manifest that was read, the comparison of their files, and an answer to each SELECT."""
+class Answers(msgspec.Struct, frozen=True, kw_only=True):
+    """Every manifest that was read, the comparison of their files, and an answer to each SELECT; or the error."""
 
-    manifests: tuple[StoredManifest, ...]
-    files: Trust
-    answers: tuple[Answer, ...]
-
-
-class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The error instead of answers."""
-
-    error: Reported
+    manifests: tuple[StoredManifest, ...] = ()
+    files: Trust = Trust()
+    answers: tuple[Answer, ...] = ()
+    error: Reported | None = None
 
 
 _ASKED: Final = msgspec.json.Decoder(Asked)
-_ANSWER: Final[msgspec.json.Decoder[Answers | Failed]] = msgspec.json.Decoder(Answers | Failed)
+_ANSWERS: Final = msgspec.json.Decoder(Answers)
 
 
 async def ask(asked: Asked) -> Answers:
@@ -112,11 +102,29 @@ async def ask(asked: Asked) -> Answers:
     """
     if asked.bounds is not None:
         return await _ask_apart(asked, asked.bounds)
-    snapshots = await asyncio.to_thread(asked.open)
-    manifests = await asyncio.to_thread(stored_manifests, snapshots.values())
-    files = await asyncio.to_thread(compared_files, snapshots.values())
-    with engine(snapshots, over_all=asked.over_all) as database:
-        answers = await in_thread(database, lambda: asked.select(database))
+    opened: list[DuckDBPyConnection] = []
+    task = asyncio.ensure_future(asyncio.to_thread(_answers, asked, opened.append))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:  # Ctrl-C ends the query
+        while not task.done():  # an interruption that comes before the query has started has no effect
+            for database in opened:
+                with contextlib.suppress(Exception):  # the query has ended meanwhile
+                    database.interrupt()
+            await asyncio.wait([task], timeout=INTERRUPT_EVERY_S)
+        if not task.cancelled():
+            task.exception()  # the interruption that was asked for; asyncio would log it
+        raise
+
+
+def _answers(asked: Asked, opened: Callable[[DuckDBPyConnection], None]) -> Answers:
+    """Run SELECTs; `opened` is called with the database before the first of them."""
+    snapshots = asked.open()
+    manifests, files = stored_manifests(snapshots.values()), compared_files(snapshots.values())
+    with engine(snapshots, asked.bounds, over_all=over_all(" ".join(asked.sqls))) as database:
+        opened(database)
+        found = [select(database, sql, asked.rows_max) for sql in asked.sqls]
+    answers = tuple(Answer(columns=columns, rows=rows) for columns, rows in found)
     return Answers(manifests=manifests, files=files, answers=answers)
 
 
@@ -156,10 +164,10 @@ async def _ask_apart(asked: Asked, bounds: Bounds) -> Answers:
         raise InternalError(f"the process of a query ended with status {process.returncode} before it began")
     if not line:  # the system ended it
         raise BadInputError(f"the query takes more than {bounds.memory_mb} MB of memory", hint=NARROW)
-    answer = await asyncio.to_thread(_ANSWER.decode, line)
-    if isinstance(answer, Failed):
-        raise answer.error.error()
-    return answer
+    found = await asyncio.to_thread(_ANSWERS.decode, line)
+    if found.error is not None:
+        raise found.error.error()
+    return found
 
 
 # -- that process -------------------------------------------------------------------------------------------------
@@ -170,14 +178,14 @@ def main() -> None:
     asked = _ASKED.decode(sys.stdin.buffer.read())
     try:
         threading.Thread(target=_end_with, args=(asked.parent,), daemon=True).start()
-        answer = msgspec.json.encode(_answers(asked))
+        answer = msgspec.json.encode(_answers(asked, lambda database: _begin(asked)))
         if len(answer) > ANSWER_BYTES_MAX:
             raise BadInputError(
                 f"the result has more than {ANSWER_BYTES_MAX:,} bytes",
                 hint="ask for fewer rows, or shorter values",
             )
     except SnapkafkaError as error:
-        answer = msgspec.json.encode(Failed(error=Reported.of(error)))
+        answer = msgspec.json.encode(Answers(error=Reported.of(error)))
     except MemoryError:  # without a line: the same as where the system ends this process
         sys.exit(1)
     sys.stdout.buffer.write(answer + b"\n")
@@ -190,23 +198,16 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _answers(asked: Asked) -> Answers:
-    snapshots = asked.open()
-    manifests, files = stored_manifests(snapshots.values()), compared_files(snapshots.values())
-    assert asked.bounds is not None
-    with engine(snapshots, asked.bounds, over_all=asked.over_all) as database:
-        _bound(asked.bounds.memory_mb)
-        sys.stdout.buffer.write(OPENED)
-        sys.stdout.buffer.flush()
-        return Answers(manifests=manifests, files=files, answers=asked.select(database))
-
-
-def _bound(memory_mb: int) -> None:
-    """Limit this process to so much more memory than it has, and as much again for values that leave the engine."""
+def _begin(asked: Asked) -> None:
+    """Limit this process to so much more memory than it has, and as much again for values that leave the engine; notify
+    the parent."""
+    assert asked.bounds is not None, "it is a process of its own"
     held = re.search(r"^VmData:\s+(\d+) kB", STATUS.read_text(), re.MULTILINE) if STATUS.exists() else None
     if held is not None:
-        most = (int(held[1]) + 2 * 1024 * memory_mb) * 1024
+        most = (int(held[1]) + 2 * 1024 * asked.bounds.memory_mb) * 1024
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    sys.stdout.buffer.write(OPENED)
+    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def select(
     except duckdb.IOException as error:
         raise StorageError(f"the tables cannot be read: {one_line(error)}") from error
     except duckdb.Error as error:
-        raise refused(error, sql) from error
+        raise refused(error) from error
     return columns, [[_plain(value) for value in row] for row in rows]
 
 

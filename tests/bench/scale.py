@@ -24,8 +24,7 @@ from pyspark.sql import SparkSession
 from snapkafka.assembly import session
 from snapkafka.assembly.spark.kafka_source import bare_source
 from snapkafka.checks import CutView, LogBounds, ReadRange
-from snapkafka.manifest import Manifest
-from snapkafka.manifest_entries import LedgerEntry
+from snapkafka.manifest import LedgerEntry, Manifest
 from snapkafka.protocol import Captured, ChangelogCut, ProcessCut, SenderEnd, TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire

@@ -11,8 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from snapkafka.manifest import Manifest, dump
-from snapkafka.manifest_entries import CheckEntry, Times, WitnessEntry
+from snapkafka.manifest import CheckEntry, Manifest, Times, WitnessEntry, dump
 from tests.worlds.on_disk import Row, in_channel, in_state, read_up_to, write_snapshot
 from tests.worlds.stores import LocalStore
 

@@ -17,7 +17,7 @@ from snapkafka.assembly.examine import Examination, Reading
 from snapkafka.assembly.order import Engine, Examined
 from snapkafka.assembly.records import Record, pieces, record_of
 from snapkafka.checks import Checked, CutView, LogBounds, LogRecord, ReadRange
-from snapkafka.manifest_entries import LedgerEntry
+from snapkafka.manifest import LedgerEntry
 from snapkafka.wire import headers as wire
 from tests.spark.reading import settings_of
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from snapkafka.assembly import Desk, Invariant, Job, Settings, find_base
+from snapkafka.assembly import Desk, Invariant, Job, Settings, find_base, require_offsets
+from snapkafka.assembly.base import view_on
 from snapkafka.assembly.embedded import EmbeddedEngine
 from snapkafka.assembly.ledger import ClusterFacts
 from snapkafka.assembly.manifest import Task
@@ -44,6 +45,8 @@ class Engine:
     def assembled(self, view: CutView, settings: Settings, store: LocalStore, **more: Any) -> Manifest:
         """Assemble a snapshot as it was looked at, with a base, invariants and facts or without."""
         given: dict[str, Any] = {"base": None, "wanted": (), "facts": ClusterFacts(), **more}
+        view = view_on(given["base"], view, settings.ledger.triggered_ms)
+        require_offsets(view)
         task = Task(view=view, settings=settings, store=store, require_same_log=lambda: None, **given)
         store.root.mkdir(parents=True, exist_ok=True)
         return self.of(settings).assemble(task)

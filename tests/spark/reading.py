@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from snapkafka.assembly import JobSpec, Settings
-from snapkafka.manifest_entries import LedgerEntry
+from snapkafka.manifest import LedgerEntry
 
 
 def settings_of(ledger: LedgerEntry, **options: Any) -> Settings:

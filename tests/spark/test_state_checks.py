@@ -17,8 +17,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from snapkafka.assembly import Settings, cluster, order
 from snapkafka.checks import CutView, ReadRange, Status, Verdict
 from snapkafka.kafka import Connection, KafkaTopicAdmin
-from snapkafka.manifest import CheckEntry, state_table
-from snapkafka.manifest_entries import LedgerEntry
+from snapkafka.manifest import CheckEntry, LedgerEntry, state_table
 from snapkafka.protocol import Captured, TopicPartition
 from snapkafka.testing import EmbeddedKafka, wait_until
 from snapkafka.wire import headers as wire

@@ -12,8 +12,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from snapkafka.assembly import main
-from snapkafka.manifest import Manifest
-from snapkafka.manifest_entries import ExternalEntry, OpenEntry
+from snapkafka.manifest import ExternalEntry, Manifest, OpenEntry
 from snapkafka.testing import Broker
 from tests.spark.engines import Engine
 from tests.spark.reading import spec_file

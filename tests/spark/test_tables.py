@@ -14,7 +14,7 @@ from snapkafka.assembly import rows as rows_of
 from snapkafka.assembly.rows import position_rows, process_rows
 from snapkafka.assembly.schemas import UNIX_EPOCH
 from snapkafka.checks import CutView, LogRecord
-from snapkafka.manifest_entries import AppendedEntry
+from snapkafka.manifest import AppendedEntry
 from snapkafka.protocol import Captured, ChangelogCut, Position, ProcessCut, SenderEnd, TornEvent
 from snapkafka.wire import headers as wire
 from tests.spark.at_hand import ENTRY, row_of, tables_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snapkafka import ops
-from snapkafka.manifest_entries import ExternalEntry, TopicEntry
+from snapkafka.manifest import ExternalEntry, TopicEntry
 from snapkafka.ports import Entry
 from snapkafka.wire import headers as wire
 from tests.worlds.fakes import FakeCluster, FakeLedger

@@ -11,8 +11,18 @@ from typing import Any
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from snapkafka.assembly import SCHEMAS, arrow, digest_of, schema
-from snapkafka.manifest import OPEN_ENDED, STATE, STATE_DELTA, Manifest, file_stem, state_table
-from snapkafka.manifest_entries import Column, FileEntry, ParentEntry, TableEntry
+from snapkafka.manifest import (
+    OPEN_ENDED,
+    STATE,
+    STATE_DELTA,
+    Column,
+    FileEntry,
+    Manifest,
+    ParentEntry,
+    TableEntry,
+    file_stem,
+    state_table,
+)
 from snapkafka.protocol import InputCut
 from tests.unit.base.test_manifest import example
 from tests.worlds.stores import LocalStore

@@ -19,8 +19,7 @@ from msgspec import structs
 
 from snapkafka import ops
 from snapkafka.errors import StorageError
-from snapkafka.manifest import Manifest
-from snapkafka.manifest_entries import AppendedEntry, CheckEntry, RestorableEntry, WitnessEntry
+from snapkafka.manifest import AppendedEntry, CheckEntry, Manifest, RestorableEntry, WitnessEntry
 from snapkafka.protocol import Abort, CheckResult, InputCut, LedgerState, Restore, Trigger, Verdict
 from snapkafka.service import Settings, make_app, serve
 from tests.unit.drawing.test_drawing import rewrite

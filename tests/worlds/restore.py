@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 
 from snapkafka import ops
 from snapkafka.kafka import KafkaRecord
-from snapkafka.manifest import Manifest, dump
-from snapkafka.manifest_entries import ExternalEntry, LogEntry, ReadEntry, TopicEntry
+from snapkafka.manifest import ExternalEntry, LogEntry, Manifest, ReadEntry, TopicEntry, dump
 from snapkafka.ports import Entry, Group, Topic
 from snapkafka.protocol import (
     Agent,

@@ -115,27 +115,24 @@ def bare_source(
     partitions = defaultdict(list)
     for item in ranges:
         partitions[item.topic].append(item.partition)
-    reader = (
-        spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("assign", json.dumps(partitions))
-        .option("startingOffsets", _offsets(ranges, lambda item: item.start))
-        .option("endingOffsets", _offsets(ranges, lambda item: item.end))
-        .option("failOnDataLoss", "true")
-        .option("kafka.isolation.level", isolation)
-        .option("kafka.allow.auto.create.topics", "false")
+    own = {
+        "kafka.bootstrap.servers": bootstrap,
+        "assign": json.dumps(partitions),
+        "startingOffsets": _offsets(ranges, lambda item: item.start),
+        "endingOffsets": _offsets(ranges, lambda item: item.end),
+        "failOnDataLoss": "true",
+        "kafka.isolation.level": isolation,
+        "kafka.allow.auto.create.topics": "false",
         # A partition that has more is read by several tasks.
-        .option("maxRecordsPerPartition", str(RECORDS_PER_TASK))
+        "maxRecordsPerPartition": str(RECORDS_PER_TASK),
         # A range often ends where the log does, and there a consumer waits for more, half a second by default.
-        .option("kafka.fetch.max.wait.ms", str(FETCH_WAIT_MS))
+        "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MS),
         # Spark wants one group id per query, and makes it; nothing is ever committed under it.
-        .option("groupIdPrefix", "snapkafka-assembly")
+        "groupIdPrefix": "snapkafka-assembly",
         # One name for all consumers of all jobs: whoever wants the brokers to hold them back sets it a quota.
-        .option("kafka.client.id", CLIENT_ID)
-    )
-    for key, value in (options or {}).items():
-        reader = reader.option(key, value)
-    return reader
+        "kafka.client.id": CLIENT_ID,
+    }
+    return spark.read.format("kafka").options(**own | dict(options or {}))
 
 
 def _offsets(ranges: Iterable[ReadRange], offset: Callable[[ReadRange], int]) -> str:

@@ -13,8 +13,7 @@ from snapkafka.checks import CutView, LogBounds
 from snapkafka.drawing import DrawnMessage
 from snapkafka.drawing.order import in_order
 from snapkafka.errors import BadInputError
-from snapkafka.manifest import AROUND, content_digest
-from snapkafka.manifest_entries import TableEntry
+from snapkafka.manifest import AROUND, TableEntry, content_digest
 from snapkafka.protocol import TopicPartition
 from tests.worlds.little_log import CAPTURED, INPUT, STATE, TP
 

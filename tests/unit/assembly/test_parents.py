@@ -24,8 +24,7 @@ from snapkafka.checks import (
 )
 from snapkafka.checks.v3_state import StateFacts
 from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
-from snapkafka.manifest import Manifest
-from snapkafka.manifest_entries import LogEntry
+from snapkafka.manifest import LogEntry, Manifest
 from snapkafka.protocol import Captured, ChangelogCut, Retention, SenderEnd, TopicPartition
 from tests.unit.base.test_manifest import example
 from tests.worlds.list_checks import v3
@@ -253,7 +252,7 @@ def test_what_was_kept_since_the_cut_of_the_parent_is_asked_where_it_stands_for_
     of = captured("tuesday", 2, cut(8), parent="monday")
 
     def since(base: Base | None, triggered_ms: int) -> Keeping | None:
-        found = view_on(base, of, bounds, triggered_ms=triggered_ms).keeping(HERE)
+        found = view_on(base, CutView(of, bounds), triggered_ms).keeping(HERE)
         assert found is not None
         return found.since_parent
 

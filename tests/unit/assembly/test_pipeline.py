@@ -10,7 +10,7 @@ import pytest
 from snapkafka.assembly import Invariant, Job, JobSpec, pipeline
 from snapkafka.assembly.pipeline import in_words, invariants_of
 from snapkafka.errors import BadInputError, BrokerUnavailableError, SnapkafkaError, StorageError
-from snapkafka.manifest_entries import FileEntry, InvariantEntry, TableEntry
+from snapkafka.manifest import FileEntry, InvariantEntry, TableEntry
 from tests.unit.base.test_manifest import example
 
 

@@ -13,8 +13,7 @@ import pytest
 
 from snapkafka import manifest as manifests
 from snapkafka.errors import BadInputError
-from snapkafka.manifest import Manifest, content_digest, file_stem
-from snapkafka.manifest_entries import (
+from snapkafka.manifest import (
     AppendedEntry,
     CheckEntry,
     Column,
@@ -22,6 +21,7 @@ from snapkafka.manifest_entries import (
     InvariantEntry,
     LedgerEntry,
     LogEntry,
+    Manifest,
     ParentEntry,
     ReadEntry,
     RestorableEntry,
@@ -29,6 +29,8 @@ from snapkafka.manifest_entries import (
     Times,
     TopicEntry,
     WitnessEntry,
+    content_digest,
+    file_stem,
 )
 from snapkafka.protocol import (
     Captured,

@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 
 from snapkafka.assembly import require_offsets
-from snapkafka.checks import EXTERNAL, CutView, Finding, LogBounds, LogRecord, bounds_findings, witness_of
+from snapkafka.checks import (
+    EXTERNAL,
+    CutView,
+    Finding,
+    LogBounds,
+    LogRecord,
+    ReadRange,
+    bounds_findings,
+    in_flight,
+    reading_ranges,
+    received,
+    witness_of,
+)
+from snapkafka.checks.v4_channels import LOOK_BACK_MAX, look_back_ranges
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.protocol import Renewed, TopicPartition
+from snapkafka.protocol import (
+    BaseCut,
+    Captured,
+    ChangelogCut,
+    Position,
+    ProcessCut,
+    Recorded,
+    Renewed,
+    TopicPartition,
+)
 from tests.worlds.little_log import (
     CAPTURED,
     EPOCH,
@@ -21,57 +44,128 @@ from tests.worlds.little_log import (
     STATE,
     TABLE,
     TP,
-    WHITE,
     with_input,
     with_sender,
 )
 
+VIEW = CutView(CAPTURED)
+
+
+def bounds(start: int = 0, end: int = 9) -> dict[TopicPartition, LogBounds]:
+    return {
+        TP: LogBounds(start=start, end=end, topic_id="t1"),
+        STATE: LogBounds(start=0, end=3, topic_id="t2"),
+    }
+
+
 # -- lookups -------------------------------------------------------------------------------------------------
 
-
-def test_what_is_white() -> None:
-    view = CutView(CAPTURED)
-    white = LogRecord("in", 0, 4, 1, EPOCH - 1, 4)
-    assert view.counts_white(white)
-    assert not view.counts_white(white._replace(offset=5))
-    assert not view.counts_white(white._replace(epoch=EPOCH))
-    assert not view.counts_white(white._replace(marker=True))
-    assert not view.counts_white(white._replace(process=7))
-    left = LogRecord("in", 0, 5, 2, 0, 4)
-    assert view.counts_white(left)
-    assert not view.counts_white(left._replace(offset=6))
-    assert not view.counts_white(left._replace(marker=True))
+SENT, LEFT, WRITTEN = LogRecord("in", 0, 4, 1, EPOCH - 1, 4), LogRecord("in", 0, 5, 2, 0, 4), TABLE[2]
 
 
-def test_what_is_state() -> None:
-    view = CutView(CAPTURED)
-    assert view.in_state(TABLE[2])
-    assert not view.in_state(TABLE[2]._replace(offset=3))
-    assert not view.in_state(TABLE[2]._replace(epoch=EPOCH))
-    assert not view.in_state(TABLE[2]._replace(marker=True))
-    assert not view.in_state(TABLE[2]._replace(process=EPOCH))
-    assert view.in_state(TABLE[2]._replace(process=EPOCH - 1))
-    assert view.in_state(TABLE[2]._replace(process=EXTERNAL, epoch=EPOCH))
-    assert view.in_state(TABLE[2]._replace(process=2, epoch=EPOCH))
-    assert not view.in_state(WHITE[0]), "no changelog"
+@pytest.mark.parametrize(
+    ("holds", "record", "other"),
+    [
+        (VIEW.counts_white, SENT, [{"offset": 5}, {"epoch": EPOCH}, {"marker": True}, {"process": 7}]),
+        (VIEW.counts_white, LEFT, [{"offset": 6}, {"marker": True}]),
+        (VIEW.in_state, WRITTEN, [{"offset": 3}, {"epoch": EPOCH}, {"marker": True}, {"process": EPOCH}]),
+        (VIEW.in_state, WRITTEN._replace(process=EPOCH - 1), [{"topic": "in"}]),
+        (VIEW.in_state, WRITTEN._replace(process=EXTERNAL, epoch=EPOCH), []),
+        (VIEW.in_state, WRITTEN._replace(process=2, epoch=EPOCH), []),
+    ],
+)
+def test_what_is_white_and_what_is_state(
+    holds: Callable[[LogRecord], bool], record: LogRecord, other: list[dict[str, object]]
+) -> None:
+    assert holds(record)
+    assert not any(holds(record._replace(**changes)) for changes in other)  # type: ignore[arg-type]
+
+
+def test_what_an_old_process_appends_behind_the_base_of_a_restore_is_void() -> None:
+    """Process 60 lives; 1 and 2 are of before, and the app of 2 was not restored."""
+    base = BaseCut(topic="in", partition=0, end=3, author=50, plan="r", apps=("app",))
+    processes = [
+        ProcessCut(process=1, app="app", left=True),
+        ProcessCut(process=60, app="app"),
+        ProcessCut(process=2, app="other", left=True),
+    ]
+    before = replace(CAPTURED, processes=processes, bases=())  # type: ignore[arg-type]
+    old, view = CutView(before), CutView(replace(before, bases=(base,)))
+    late, written = LogRecord("in", 0, 4, 1, 0, 4), LogRecord("table", 0, 2, 1, 0, 2)
+    assert view.is_void(late) and not view.is_void(late._replace(offset=2))
+    assert not any(view.is_void(late._replace(process=process)) for process in (2, 60))
+    assert old.in_channel(late, INPUT) and not view.in_channel(late, INPUT)
+    state = CutView(replace(before, bases=(replace(base, topic="table", end=1),)))
+    assert old.in_state(written) and not state.in_state(written)
 
 
 def test_what_a_process_sends_of_running_events_lies_below_its_marker_and_its_changelogs_end() -> None:
-    view = CutView(CAPTURED)
-    assert [view.sent_end(process, TP) for process in (1, 2)] == [5, 0]
-    assert view.sent_end(1, OUT) == 0
+    assert [VIEW.sent_end(process, TP) for process in (1, 2)] == [5, 0]
+    assert VIEW.sent_end(1, OUT) == 0
     assert CutView(with_sender(marker=8)).sent_end(1, TP) == 8
     longer = replace(CAPTURED, changelogs=(replace(CAPTURED.changelogs[0], end=9),))
     assert [CutView(longer).sent_end(process, STATE) for process in (1, 2)] == [9, 0]
 
 
+def test_the_earliest_of_the_ends_that_were_seen_counts_for_one_that_left() -> None:
+    """A changelog that is an input too (or two apps on one topic): past the first end it may be missing somewhere."""
+    other = ChangelogCut(app="b", table="u", topic="in", topic_id="t1", partition=0, end=4, process=1)
+    view = CutView(replace(CAPTURED, changelogs=(*CAPTURED.changelogs, other)))
+    assert [view.left_end(tp) for tp in (TP, STATE, OUT)] == [4, 3, 0]
+
+
 def test_what_is_in_a_channel() -> None:
-    view = CutView(CAPTURED)
-    assert [r.offset for r in LOG if r.topic == "in" and view.in_channel(r, INPUT)] == [2, 3, 4]
-    assert not view.in_channel(LogRecord("in", 0, 5, 1, 0, 5), INPUT), "past its white end"
+    assert [r.offset for r in LOG if r.topic == "in" and VIEW.in_channel(r, INPUT)] == [2, 3, 4]
+    assert not VIEW.in_channel(LogRecord("in", 0, 5, 1, 0, 5), INPUT), "past its white end"
     left = [LogRecord("in", 0, offset, 2, 0, 0) for offset in range(1, 8)]
-    assert [record.offset for record in left if view.in_channel(record, INPUT)] == [2, 3, 4, 5]
-    assert not view.in_channel(LogRecord("in", 0, 3), INPUT), "external: replayable, only the position counts"
+    assert [record.offset for record in left if VIEW.in_channel(record, INPUT)] == [2, 3, 4, 5]
+    assert not VIEW.in_channel(LogRecord("in", 0, 3), INPUT), "external: replayable, only the position counts"
+
+
+def test_who_has_received_what() -> None:
+    """An agent that started out of turn has received that one; another one of the same input may not have."""
+    fast = Position(agent="f", topic="in", partition=0, offset=2, started_above=(4,))
+    slow = Position(agent="s", topic="in", partition=0, offset=1)
+    for agents, started, waiting in (
+        ((), [0, 1], [2, 3, 4, 5]),
+        ((fast,), [0, 1, 4], [2, 3, 5]),
+        ((fast, slow), [0, 1, 4], [1, 2, 3, 4, 5]),
+    ):
+        source = replace(INPUT, agents=agents)
+        assert [offset for offset in range(6) if received(source, offset)] == started
+        assert [offset for offset in range(6) if in_flight(source, offset)] == waiting
+
+
+@pytest.mark.parametrize(
+    ("captured", "start", "there"),
+    [
+        (CAPTURED, 0, True),
+        (with_input(position=4), 0, True),
+        (with_input(position=5), 0, False),
+        (CAPTURED, 4, True),
+        (CAPTURED, 5, False),
+        (with_sender(last_seq=0), 0, True),
+        (with_sender(last_seq=-1), 0, False),
+    ],
+)
+def test_in_flight_is_what_ends_behind_the_position_and_is_still_in_the_log(
+    captured: Captured, start: int, there: bool
+) -> None:
+    assert [tp for tp, _, _ in CutView(captured, bounds(start)).last_in_flight()] == [TP] * there
+
+
+def test_a_recorded_range_belongs_to_the_app_that_recorded_it() -> None:
+    """Two apps read the partition, and one of them stands as far from the range as the other."""
+    item = Recorded(app="behind", sender=1, topic="in", partition=0, start=3, end=5)
+    inputs = (replace(INPUT, app="behind"), replace(INPUT, app="ahead", position=4, noted=4))
+    for of, apps in (
+        (item, ["behind"]),
+        (replace(item, app="else"), []),
+        (replace(item, sender=2), []),
+        (replace(item, topic="out"), []),
+    ):
+        view = CutView(replace(CAPTURED, inputs=inputs, recorded=(of,)))
+        assert [source.app for _, source in view.recorded.get(TP, ())] == apps
 
 
 @pytest.mark.parametrize(
@@ -87,7 +181,12 @@ def test_a_topic_was_made_anew_if_its_id_is_another_or_its_end_too_low(
     now: LogBounds, made_anew: bool
 ) -> None:
     bounds = {TP: now, STATE: LogBounds(start=0, end=3, topic_id="t2")}
-    assert CutView(CAPTURED, bounds).recreated == (frozenset({TP}) if made_anew else frozenset())
+    view = CutView(CAPTURED, bounds)
+    assert view.recreated == (frozenset({TP}) if made_anew else frozenset())
+    if made_anew:
+        kinds = [finding.kind for finding in bounds_findings(view)]
+        assert kinds == ["recreated-V1", "recreated-V2", "recreated-V4"]
+        assert reading_ranges(view) == [ReadRange("table", 0, 0, 3)]
     anonymous = with_input(topic_id="")
     assert (TP in CutView(anonymous, bounds).recreated) == (now.end < 2)
     eaten = bounds | {TP: LogBounds(start=0, end=9), STATE: LogBounds(start=0, end=2, topic_id="t2")}
@@ -95,13 +194,6 @@ def test_a_topic_was_made_anew_if_its_id_is_another_or_its_end_too_low(
 
 
 # -- bounds --------------------------------------------------------------------------------------------------
-
-
-def bounds(start: int, end: int = 9) -> dict[TopicPartition, LogBounds]:
-    return {
-        TP: LogBounds(start=start, end=end, topic_id="t1"),
-        STATE: LogBounds(start=0, end=3, topic_id="t2"),
-    }
 
 
 def test_where_one_that_left_may_have_sent() -> None:
@@ -148,3 +240,25 @@ def test_what_cannot_be_assembled_any_more_is_refused_by_name(
     view = CutView(CAPTURED, {tp: it for tp, it in (bounds(start=0) | now).items() if it is not None})
     with pytest.raises(OffsetsGoneError, match=re.escape(lost)) if lost else nullcontext():
         require_offsets(view)
+
+
+def test_ranges_of_an_empty_and_of_a_trimmed_partition() -> None:
+    now = bounds(start=4, end=7) | {STATE: LogBounds(start=3, end=3, topic_id="t2")}
+    assert reading_ranges(CutView(CAPTURED, now)) == [ReadRange("in", 0, 4, 7)]
+
+
+def test_v4_last_records_below_the_reading_ranges_are_read_for_themselves() -> None:
+    def look_back(captured: Captured, end: int = 7) -> list[ReadRange]:
+        view = CutView(captured, bounds(end=end))
+        return look_back_ranges(view, reading_ranges(view))
+
+    (sent, written), at = CAPTURED.senders, LOOK_BACK_MAX + 60
+    far, busy = (
+        replace(sent, process=2, white_end=3, last_seq=0),
+        replace(sent, white_end=at - 10, last_seq=60),
+    )
+    assert look_back(CAPTURED) == []
+    near = replace(with_input(position=7, noted=7, low=7), senders=(sent, written, far))
+    assert look_back(near) == [ReadRange("in", 0, 2, 5)]
+    long = replace(with_input(position=at, noted=at, low=at, log_end=at), senders=(busy, far))
+    assert look_back(long, at) == [ReadRange("in", 0, 50, at - 10)]

@@ -18,8 +18,7 @@ from snapkafka.cli import app
 from snapkafka.drawing import DrawnMessage, Lane, Layout, Picture, lay_out
 from snapkafka.drawing.layout import EXTERNAL, GLYPHS_FROM, NAMES_MAX, WIDTH
 from snapkafka.drawing.svg import STUB, svg
-from snapkafka.manifest import Manifest, dump
-from snapkafka.manifest_entries import AppendedEntry, CheckEntry, WitnessEntry
+from snapkafka.manifest import AppendedEntry, CheckEntry, Manifest, WitnessEntry, dump
 from snapkafka.protocol import InputCut, ProcessCut, Running, TornEvent
 from tests.worlds.on_disk import read_up_to, write_snapshot
 from tests.worlds.stores import LocalStore

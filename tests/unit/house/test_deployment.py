@@ -19,7 +19,7 @@ from snapkafka.cli import app
 from snapkafka.demo import changelog
 from snapkafka.demo.settings import CHANGELOG_SETTINGS, TOPICS
 from snapkafka.drivers import Metrics, rendered
-from snapkafka.manifest_entries import RestorableEntry
+from snapkafka.manifest import RestorableEntry
 from snapkafka.runtime import EXTRAS
 
 CHECKOUT = Path(__file__).parents[3]

@@ -8,7 +8,7 @@ import pytest
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.cluster.external_groups import external_readers, left_open, still_open
-from snapkafka.manifest_entries import OpenEntry
+from snapkafka.manifest import OpenEntry
 from snapkafka.protocol import ChangelogCut, InputCut, Outsider, ProcessCut, RunsWithout, SenderEnd
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeAdmin, fake_group

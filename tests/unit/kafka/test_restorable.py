@@ -21,7 +21,7 @@ from snapkafka.kafka.cluster.restorable import (
     keeping,
     needs,
 )
-from snapkafka.manifest_entries import RestorableEntry
+from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Topic
 from snapkafka.protocol import ChangelogCut, InputCut, Retention, SenderEnd, TopicPartition
 from snapkafka.topic_config import FOR_EVER_MS, UNBOUNDED, TopicSettings, promised_by

@@ -24,7 +24,7 @@ from snapkafka.errors import (
     UnknownSnapshotError,
 )
 from snapkafka.kafka import Connection, find_captured
-from snapkafka.manifest_entries import CheckEntry, WitnessEntry
+from snapkafka.manifest import CheckEntry, WitnessEntry
 from snapkafka.ops import assembling
 from snapkafka.runtime import extras
 from tests.worlds.fakes import FakeCluster, Worker

@@ -27,7 +27,7 @@ from snapkafka.errors import (
     UnknownSnapshotError,
 )
 from snapkafka.kafka import Connection
-from snapkafka.manifest_entries import CheckEntry
+from snapkafka.manifest import CheckEntry
 from snapkafka.ops.drill import steps as module
 from snapkafka.ops.drill.result import of_the_fork
 from snapkafka.ops.drill.steps import DrillRun

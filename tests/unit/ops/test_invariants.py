@@ -12,8 +12,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import BadInputError
-from snapkafka.manifest import dump
-from snapkafka.manifest_entries import CheckEntry, WitnessEntry
+from snapkafka.manifest import CheckEntry, WitnessEntry, dump
 from snapkafka.ops import Holding
 from snapkafka.ops.invariants import WATCHED_IN, prove_violations, violations_in
 from snapkafka.ops.pruning import snapshots_in_use

@@ -21,8 +21,7 @@ from snapkafka.errors import (
     TimedOutError,
     all_errors,
 )
-from snapkafka.manifest import dump
-from snapkafka.manifest_entries import CheckEntry, WitnessEntry
+from snapkafka.manifest import CheckEntry, WitnessEntry, dump
 from snapkafka.ops import Outcome, pruning
 from snapkafka.ops.keep import OF_ALL
 from snapkafka.ports import Topic

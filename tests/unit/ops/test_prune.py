@@ -16,8 +16,7 @@ import pytest
 from snapkafka import manifest as manifests
 from snapkafka import ops
 from snapkafka.errors import BadInputError, BrokerUnavailableError, StorageError
-from snapkafka.manifest import Manifest
-from snapkafka.manifest_entries import FileEntry, LedgerEntry, ParentEntry, Times
+from snapkafka.manifest import FileEntry, LedgerEntry, Manifest, ParentEntry, Times
 from snapkafka.ports import Topic
 from snapkafka.protocol import RESTORE, Fork, Hello, Restore
 from snapkafka.query.locate import heads

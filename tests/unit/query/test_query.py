@@ -89,7 +89,7 @@ async def test_the_tables_of_the_latest_good_one_are_there(storage: str) -> None
     assert not found.more
     assert [row[0] for row in await rows(storage, "SHOW TABLES")] == sorted([*TABLES, "in_flight"])
     for table in TABLES:
-        assert [row[0] for row in await rows(storage, f"DESCRIBE {table}")] == columns(table)
+        assert [row[0] for row in await rows(storage, f"DESCRIBE {table}")] == [*columns(table)]
 
 
 async def test_several_at_once_by_their_ids(storage: str) -> None:
@@ -304,6 +304,7 @@ async def test_no_more_rows_than_are_wanted(storage: str) -> None:
         ("SELECT * FROM stat", 'Catalog Error: Table with name stat does not exist! Did you mean "state"?'),
         ("SELECT CAST(value AS INT) FROM messages", "Conversion Error: Could not convert string"),
         ("SELECT ?", "Values were not provided"),
+        ("SELECT offset FROM messages", "syntax error"),
     ],
 )
 async def test_bad_sql_is_one_line_of_what_duckdb_said(storage: str, sql: str, said: str) -> None:
@@ -312,24 +313,7 @@ async def test_bad_sql_is_one_line_of_what_duckdb_said(storage: str, sql: str, s
     assert said in raised.value.message
     assert "LINE 1" not in raised.value.message
     assert "\n" not in raised.value.message
-
-
-@pytest.mark.parametrize(
-    ("sql", "hint"),
-    [
-        ("SELECT offset FROM messages", '"offset"'),
-        ("SELECT left FROM processes WHERE left", '"left"'),
-        ("SELECT topic FROM messages m LEFT JOIN state s USING (key) WHERE", "SHOW TABLES"),
-        ("SELECT * FROM stat", "SHOW TABLES"),
-    ],
-)
-async def test_columns_that_are_words_of_sql_have_a_hint_of_their_own(
-    storage: str, sql: str, hint: str
-) -> None:
-    with pytest.raises(BadInputError) as raised:
-        await rows(storage, sql)
-    assert hint in raised.value.hint
-    assert len(raised.value.message) < 250
+    assert '"offset"' in raised.value.hint
 
 
 @pytest.mark.parametrize(

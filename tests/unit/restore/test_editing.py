@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import BadInputError, ForkFailedError, ForkRefusedError, RestoreRefusedError
-from snapkafka.manifest_entries import ExternalEntry
+from snapkafka.manifest import ExternalEntry
 from snapkafka.protocol import SenderEnd
 from snapkafka.restore import Mask, Suppression
 from tests.worlds.copies import Fork, New

@@ -9,7 +9,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from snapkafka.errors import LedgerUnusableError, PlanChangedError, RestoreFailedError, UnknownSnapshotError
-from snapkafka.manifest_entries import ExternalEntry
+from snapkafka.manifest import ExternalEntry
 from snapkafka.ports import Group, Topic
 from snapkafka.protocol import Position, Restore, Uncaptured
 from snapkafka.restore import Carried, topics

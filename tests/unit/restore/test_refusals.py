@@ -11,7 +11,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import BadInputError, ForkRefusedError, RestoreRefusedError
-from snapkafka.manifest_entries import ExternalEntry, TopicEntry
+from snapkafka.manifest import ExternalEntry, TopicEntry
 from snapkafka.ports import Topic
 from snapkafka.protocol import Agent, Hello, InputTopic, Restore, Table
 from tests.unit.base.test_manifest import example

@@ -21,8 +21,7 @@ import pytest
 from snapkafka import manifest as manifests
 from snapkafka import ops
 from snapkafka.errors import BadInputError, DependencyMissingError, StorageError, UnknownSnapshotError
-from snapkafka.manifest import Manifest
-from snapkafka.manifest_entries import FileEntry
+from snapkafka.manifest import FileEntry, Manifest
 from snapkafka.ops import pruning
 from snapkafka.query.locate import heads
 from snapkafka.store import Store, open_manifest, open_store, remote_files, written_down

@@ -14,7 +14,7 @@ import snapkafka
 from snapkafka.assembly import JobResult
 from snapkafka.errors import BadInputError, TimedOutError
 from snapkafka.kafka import Connection
-from snapkafka.manifest_entries import CheckEntry, WitnessEntry
+from snapkafka.manifest import CheckEntry, WitnessEntry
 from snapkafka.testing import RunningSystem, Taken, system
 from snapkafka.testing.run_worker import redirect
 from snapkafka.testing.systems import _topics_of
