@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -16,7 +14,6 @@ from snapkafka.protocol import (
     Absence,
     AgentPosition,
     Cause,
-    Colours,
     Dead,
     Hello,
     InputsRevoked,
@@ -70,6 +67,7 @@ class Play:
 
     def do(self, command: Command) -> None:
         stage, actor, option = self.stage, self._actor, command.option
+        number = stage.number
         match command.words:
             # -- processes and the ledger -------------------------------------------------------------------------
             case ["process", name, *flags]:  # it joins, reads the ledger, and is given its inputs
@@ -99,9 +97,8 @@ class Play:
                 what = "a marker, for the recorder" if stored.marker else f"{stored.name or 'a record'}"
                 stage.says(f"{name} comes to {what} ({words.epoch(stored.epoch, stage)})")
             case ["forge", name, epoch, kind]:  # it meets an epoch that nobody asked for
-                actor(name).meet(
-                    MarkerMet(epoch=int(epoch)) if kind == "marker" else RecordMet(epoch=int(epoch))
-                )
+                met = MarkerMet if kind == "marker" else RecordMet
+                actor(name).meet(met(epoch=int(epoch)))
                 stage.says(f"{name} is {words.epoch(actor(name).machine.colours.epoch, stage)}")
             case ["start", name, place]:
                 cause = _cause(place)
@@ -112,26 +109,25 @@ class Play:
                 actor(name).do(actor(name).machine.event_ended(_cause(place)))
             case ["touch", name, place, table, key, "read" | "write" as how]:  # the running event uses a key
                 who, cause = actor(name), _cause(place)
-                if who.machine.colours.tearing:
-                    with self._says_who_is_torn(who) as colours:
-                        who.do(who.machine.torn(colours.touch(cause, table, key, write=how == "write")))
+                colours, before = who.machine.colours, dict(who.machine.colours.running)
+                if colours.tearing:
+                    who.do(who.machine.torn(colours.touch(cause, table, key, write=how == "write")))
+                for torn in (torn for torn, colour in colours.running.items() if colour != before[torn]):
+                    now = words.epoch(colours.running[torn], stage)
+                    stage.says(f"{name} tears {torn.tp}@{torn.offset}, which goes on {now}")
                 if how == "write":
                     changelog = next(t.changelog for t in who.hello.tables if t.name == table)
-                    self._send(who, TopicPartition(changelog, cause.tp.partition), key, cause)
+                    self._leave(who, who.enter(TopicPartition(changelog, cause.tp.partition), cause, key))
             case ["send", name, to, *what]:
-                acked, source = "unacked" not in what, option("from")
                 named = next((word for word in what if word != "unacked"), "")
-                self._send(actor(name), tp_of(to), named, _cause(source) if source else None, ack=acked)
+                sending = actor(name).enter(tp_of(to), _caused(option("from")), named)
+                self._leave(actor(name), sending, ack="unacked" not in what)
             case ["enter", name, to, what]:  # a send enters; it leaves later
-                source = option("from")
-                sending = actor(name).enter(tp_of(to), _cause(source) if source else None, what)
+                sending = actor(name).enter(tp_of(to), _caused(option("from")), what)
                 self._entered[what] = sending
                 stage.says(f"{what} is {words.epoch(sending.effect.epoch, stage)}")
             case ["leave", name, what]:  # it is appended, and acknowledged
-                sending = self._entered.pop(what)
-                actor(name).leave(sending)
-                self._say_sent(actor(name), sending)
-                actor(name).settle(SendOutcome.ACKED, sending)
+                self._leave(actor(name), self._entered.pop(what))
             case ["ack", name]:  # all that is on its way is acknowledged
                 actor(name).ack()
             case ["fail", name, reason]:  # the oldest send that is on its way fails
@@ -155,35 +151,26 @@ class Play:
                 taker.catch_up()
             case ["commits", place]:  # what the group of its reader has committed, for when it does not run
                 stage.committed.update([place_of(place)])
-            case [
-                "absent" | "back" as how,
-                name,
-            ]:  # it works without the machine being asked (R15), until it is back
+            case ["absent" | "back" as how, name]:  # it works unasked (R15), until it is back
                 actor(name).feed(Absence(over=how == "back"))
             case ["stop", name]:
                 actor(name).feed(StopAsked())
             case ["crash", name]:  # it is gone, and says nothing
                 del stage.actors[name]
-            case [
-                "expire",
-                name,
-                snapshot,
-            ]:  # its time to live is over, and it notices; again: the while after it
+            case ["expire", name, snapshot]:  # its time to live is over; again: the while after it
                 actor(name).feed(TimerExpired(epoch=self._epoch(snapshot)))
             # -- what somebody says -------------------------------------------------------------------------------
             case ["pause", how]:
-                stage.append(Pause(n=stage.number(), paused=how == "on"))
+                stage.append(Pause(n=number(), paused=how == "on"))
             case ["dead", name]:
                 dead = max(process for process, actor in stage.names.items() if actor == name)
-                stage.append(Dead(n=stage.number(), dead=dead))
+                stage.append(Dead(n=number(), dead=dead))
             case ["abort", snapshot, reason]:
-                stage.append(
-                    Abort(n=stage.number(), epoch=self._epoch(snapshot), code="by-hand", reason=reason)
-                )
+                stage.append(Abort(n=number(), epoch=self._epoch(snapshot), code="by-hand", reason=reason))
             case ["retire", app]:
-                stage.append(Retire(n=stage.number(), app=app))
+                stage.append(Retire(n=number(), app=app))
             case ["verdict", snapshot, verdict]:
-                stage.append(Verdict(n=stage.number(), epoch=self._epoch(snapshot), verdict=verdict))
+                stage.append(Verdict(n=number(), epoch=self._epoch(snapshot), verdict=verdict))
             case ["restore", plan, reached]:
                 self._restore(plan, cast(RestoreStage, reached), command)
             # -- looking ------------------------------------------------------------------------------------------
@@ -252,50 +239,28 @@ class Play:
         if asker:
             stage.actors[asker].catch_up(epoch)
 
-    @contextmanager
-    def _says_who_is_torn(self, actor: Actor) -> Iterator[Colours]:
-        colours = actor.machine.colours
-        before = dict(colours.running)
-        yield colours
-        for cause, colour in colours.running.items():
-            if colour != before[cause]:
-                now = words.epoch(colour, self.stage)
-                self.stage.says(f"{actor.name} tears {cause.tp}@{cause.offset}, which goes on {now}")
-
     def _does(self, actor: Actor, event: str, on: str, sends: str) -> None:
         """does P1 EVENT [on=A[0]@3] [sends=B[0]:NAME]"""
-        cause = _cause(on) if on else None
+        cause = _caused(on)
         if cause is not None:
             assert not actor.come_to(cause.tp, cause.offset).marker, f"{on} is a marker"
             actor.do(actor.machine.event_started(cause))
         changelog = TopicPartition(actor.hello.tables[0].changelog, cause.tp.partition if cause else 0)
-        self._send(actor, changelog, event, cause, quiet=True)
+        self._leave(actor, actor.enter(changelog, cause, event), quiet=True)
         if sends:
             to, _, name = sends.partition(":")
-            self._send(actor, tp_of(to), name, cause)
+            self._leave(actor, actor.enter(tp_of(to), cause, name))
         if cause is not None:
             actor.do(actor.machine.event_ended(cause))
 
-    def _send(
-        self,
-        actor: Actor,
-        tp: TopicPartition,
-        name: str,
-        cause: Cause | None,
-        *,
-        ack: bool = True,
-        quiet: bool = False,
-    ) -> None:
-        sending = actor.enter(tp, cause, name)
+    def _leave(self, actor: Actor, sending: Sending, *, ack: bool = True, quiet: bool = False) -> None:
         actor.leave(sending)
         if not quiet:
-            self._say_sent(actor, sending)
+            colour, what = words.epoch(sending.effect.epoch, self.stage), sending.name or "a record"
+            place = f"{sending.tp}@{sending.offset}"
+            self.stage.says(f"{place}: {what} of {actor.name}, {colour}, seq {sending.seq}")
         if ack:
             actor.settle(SendOutcome.ACKED, sending)
-
-    def _say_sent(self, actor: Actor, sending: Sending) -> None:
-        colour, what = words.epoch(sending.effect.epoch, self.stage), sending.name or "a record"
-        self.stage.says(f"{sending.tp}@{sending.offset}: {what} of {actor.name}, {colour}, seq {sending.seq}")
 
     def _restore(self, plan: str, reached: RestoreStage, command: Command) -> None:
         """restore PLAN begun apps=a [by=R] | restore PLAN done by=R [apps=a] [at=A[0]@3,A[0]@5] | restore PLAN
@@ -358,6 +323,10 @@ class Play:
 
 def _cause(place: str) -> Cause:
     return Cause(AGENT, *place_of(place))
+
+
+def _caused(place: str) -> Cause | None:
+    return _cause(place) if place else None
 
 
 def played(text: str, directory: Path) -> str:
