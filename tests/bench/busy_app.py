@@ -5,22 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import faust
-
-import snapkafka
+from tests.worlds.app import new_app
 
 ID = os.environ["BUSY_APP_ID"]
 
-app = faust.App(
-    ID,
-    broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
-    store="memory://",
-    topic_partitions=1,
-    topic_disable_leader=True,
-    datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
-    web_enabled=False,
-)
-snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])  # SNAPKAFKA=off makes it nothing
+app = new_app(ID, topic_partitions=1, web_enabled=False)  # with SNAPKAFKA=off nothing is installed
 
 source = app.topic(f"{ID}-in", key_type=str, value_serializer="json")
 target = app.topic(f"{ID}-out", key_type=str, value_serializer="json")

@@ -14,29 +14,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import faust
-
-import snapkafka
 from snapkafka.drivers import First
 from snapkafka.protocol import Action, Event, LedgerRead
+from tests.worlds.app import new_app
 
 from .steps import name_of
 
 ID = os.environ["DYING_ID"]
 ORDER = Path(os.environ["DYING_ORDER"])
 
-app = faust.App(
-    ID,
-    broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
-    store="memory://",
-    topic_partitions=2,
-    topic_disable_leader=True,
-    broker_commit_interval=1.0,
-    broker_session_timeout=6.0,
-    broker_heartbeat_interval=1.0,
-    datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
-)
-driver = snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])
+app = new_app(ID, broker_commit_interval=1.0, broker_session_timeout=6.0, broker_heartbeat_interval=1.0)
+driver = app.snapkafka
 
 requests = app.topic(f"{ID}-requests", key_type=str, value_serializer="json")
 coming = app.topic(f"{ID}-coming", key_type=str, value_serializer="json")

@@ -6,20 +6,11 @@ import asyncio
 import os
 from typing import Any
 
-import faust
-
-import snapkafka
+from tests.worlds.app import new_app
 
 NAME = os.environ["COINS_APP_ID"]
 
-app = faust.App(
-    NAME,
-    broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
-    store="memory://",
-    topic_partitions=2,
-    datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
-)
-snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])
+app = new_app(NAME)
 
 coins = app.topic(f"{NAME}-in", key_serializer="raw", value_serializer="json")
 change = app.topic(f"{NAME}-change", key_serializer="raw", value_serializer="json")

@@ -11,28 +11,20 @@ import os
 from pathlib import Path
 from typing import Any
 
-import faust
-
-import snapkafka
 from tests.e2e.cycling_names import PARTITIONS, WINDOW_S
+from tests.worlds.app import new_app
 
 PREFIX = os.environ["CYCLE_PREFIX"]
 
-
-app = faust.App(
+app = new_app(
     f"{PREFIX}{os.environ['CYCLE_ROLE']}",
-    broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
-    store="memory://",
     topic_partitions=PARTITIONS,
-    topic_disable_leader=True,
-    datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
     web_enabled=False,
     env={},
     broker_session_timeout=10.0,
     broker_heartbeat_interval=1.0,
     processing_guarantee=os.environ.get("CYCLE_GUARANTEE", "at_least_once"),
 )
-snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])
 
 
 def held() -> bool:

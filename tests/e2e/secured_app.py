@@ -7,8 +7,8 @@ from typing import Any
 
 import faust
 
-import snapkafka
 from snapkafka.kafka import Security
+from tests.worlds.app import new_app
 
 SETTINGS = Security.from_environment(os.environ)
 CONTEXT = SETTINGS.ssl_context()
@@ -22,16 +22,7 @@ if SETTINGS.mechanism:
 else:
     credentials = faust.SSLCredentials(CONTEXT)
 
-app = faust.App(
-    os.environ["SECURED_ID"],
-    broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
-    broker_credentials=credentials,
-    topic_partitions=2,
-    topic_disable_leader=True,
-    store="memory://",
-    datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
-)
-snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])
+app = new_app(os.environ["SECURED_ID"], broker_credentials=credentials)
 counts = app.Table("counts", default=int)
 
 

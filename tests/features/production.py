@@ -55,8 +55,7 @@ def fingerprint(bootstrap: str, prefix: str) -> dict[str, Any]:
     }
 
     async def logs() -> tuple[Any, Any, Any, Any]:
-        tools = KafkaTopicAdmin(Connection(bootstrap=bootstrap))
-        try:
+        async with KafkaTopicAdmin(Connection(bootstrap=bootstrap)) as tools:
             groups = sorted(
                 (it.name, sorted(map(repr, it.members)))
                 for it in await tools.groups()
@@ -69,8 +68,6 @@ def fingerprint(bootstrap: str, prefix: str) -> dict[str, Any]:
                 groups,
                 {name: await tools.committed(name) for name, _ in groups},
             )
-        finally:
-            await tools.close()
 
     ends, starts, groups, commits = asyncio.run(logs())
     records = read_topics(bootstrap, prefix)

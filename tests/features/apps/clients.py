@@ -7,22 +7,11 @@ import os
 import sys
 from typing import Any
 
-import faust
-
-import snapkafka
+from tests.worlds.app import new_app
 
 ID = os.environ["FEATURES_ID"]
 
-app = faust.App(
-    ID,
-    broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
-    store="memory://",
-    topic_partitions=2,
-    topic_disable_leader=True,
-    datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
-    reply_create_topic=True,
-)
-snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])
+app = new_app(ID, reply_create_topic=True)
 
 asked = app.topic(f"{ID}-asked", key_type=str, value_type=int)
 

@@ -139,14 +139,8 @@ def test_each_mechanism_keeps_a_process_and_its_children_from_connecting(
 def test_a_locked_fork_connects_through_its_door_by_each_mechanism(
     mechanism: str, tmp_path: Path, broker: Broker, door: Door
 ) -> None:
-    command = [
-        sys.executable,
-        "-c",
-        LOCKS,
-        mechanism,
-        "",
-        *python(tmp_path, INSTALLED.format(port=broker.port)),
-    ]
+    app = python(tmp_path, INSTALLED.format(port=broker.port))
+    command = [sys.executable, "-c", LOCKS, mechanism, "", *app]
     env = os.environ | {"SNAPKAFKA_FORK": FORK, "SNAPKAFKA_FORK_DOOR": str(door.path)}
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     assert (door.joined.is_set(), broker.connected) == (True, 1), done

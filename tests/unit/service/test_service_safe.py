@@ -55,6 +55,7 @@ def test_each_role_may_do_what_is_its_own(cluster: FakeCluster) -> None:
     requests: list[tuple[str, str, str]] = [
         ("GET", "/v1/snapshots", "read"),
         ("GET", "/metrics", "read"),
+        ("GET", "/v1/access", "read"),
         ("POST", "/v1/snapshots/trigger", "trigger"),
         ("POST", "/v1/snapshots/latest/assemble", "trigger"),
         ("POST", "/v1/snapshots/latest/verify", "trigger"),
@@ -73,6 +74,10 @@ def test_each_role_may_do_what_is_its_own(cluster: FakeCluster) -> None:
                     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden"), (path, token)
                 else:
                     assert answer.status_code not in (401, 403), (path, token)
+        for token, rank in ranks.items():
+            found = client.get("/v1/access", headers={"authorization": f"Bearer {token}"}).json()
+            roots = [STORAGE] if rank > 1 else []
+            assert found == {"namespace": "ns", "role": Role(rank).name.lower(), "storage_roots": roots}
         for path in ("/healthz", "/readyz", "/openapi.json", "/"):
             assert client.get(path).status_code == 200, path  # no data in them
 
