@@ -142,7 +142,9 @@ class LedgerFollower:
 
     def take(self, read: Entry) -> None:
         """Feed the next record of the ledger; count the snapshots that it decides."""
-        self._unread = ""
+        if self._unread:
+            self._unread = ""
+            self._host.log("the ledger is read again")
         ledger, metrics, process = self._machine.ledger, self._host.metrics, self._machine.process
         before = list(ledger.open.values())
         self._host.feed(LedgerRead(offset=read.offset, record=read.record, at_once=FOLD_AT_ONCE))
@@ -366,8 +368,7 @@ class LedgerFollower:
             if seconds:
                 ledger = f"the ledger {self._host.ledger.topic}"
                 who = ledger if asked() else "the broker, asked where the inputs start,"
-                told = "%s did not answer within %.0f s; this worker runs without snapshots"
-                self._host.log(told, who, seconds)
+                self._host.log("%s is silent for %.0f s; this worker runs without snapshots", who, seconds)
             return False
         finally:
             self._hurried -= 1

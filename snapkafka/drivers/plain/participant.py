@@ -8,7 +8,6 @@ of ours where the clients block, the app's own where they are aiokafka's.
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -205,8 +204,7 @@ class Participant(ABC):
         """Request a snapshot in the background (R1); to be called from anywhere."""
         host = self.host
         if host.absent or not host.started:
-            text = "no snapshot is requested: this loop takes no part in snapshots, it %s"
-            host.log(text, host.absent or "has not started", level=logging.ERROR)
+            host.log("no snapshot is requested: the loop %s", host.absent or "has not started")
             return
         host.loop.call_soon_threadsafe(lambda: host.spawn(host.trigger(snapshot_id, **options)))
 

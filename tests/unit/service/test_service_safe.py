@@ -23,6 +23,7 @@ from snapkafka.service.access import Role, foreign, within
 from snapkafka.service.app import SECURITY_HEADERS
 from snapkafka.service.server import BoundedProtocol
 from snapkafka.store import open_store
+from snapkafka.until import Tries
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import STORAGE, asked, assembled, served, until
 
@@ -288,8 +289,7 @@ async def test_no_part_of_an_answer_waits_for_the_client_to_acknowledge_another(
         patched.setattr(BoundedProtocol, "connection_made", seen)
         async with listening() as port, asyncio.timeout(30):
             assert b" 200 " in await get(port, "/healthz")
-    assert made
-    assert all(made)
+    assert made and all(made)
 
 
 async def test_what_is_not_http_and_a_head_that_is_too_large_are_refused() -> None:
@@ -321,10 +321,9 @@ async def get(port: int, path: str, headers: str = "") -> bytes:
 
 async def served_at(port: int, path: str) -> None:
     """Ask until the answer is 200; the caller has a deadline."""
-    pause = 0.0
-    while b" 200 " not in await get(port, path):
-        pause = min(0.1, pause + 0.01)
-        await asyncio.sleep(pause)
+    async for _ in Tries(30):
+        if b" 200 " in await get(port, path):
+            return
 
 
 async def test_live_streams_are_bounded_and_end_with_their_clients() -> None:
