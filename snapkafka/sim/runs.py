@@ -65,9 +65,8 @@ def run(seed: int, plan: WorldPlan | None = None) -> RunOutcome:
         found, verdict = judge(world, epoch)
         (condemned if verdict is Verdict.INCONSISTENT else violations).extend(found)
         if verdict is Verdict.INCONSISTENT and not found:
-            violations.append(
-                Violation("accused", f"snapshot {epoch} is consistent, and its verdict is {verdict}")
-            )
+            what = f"snapshot {epoch} is consistent, and its verdict is {verdict}"
+            violations.append(Violation("accused", what))
     return RunOutcome(seed, violations, world.counts, world.trace, condemned)
 
 
@@ -143,9 +142,8 @@ def _aligned(world: World, view: CutView, in_flight: int) -> Iterator[Violation]
         return
     world.count("aligned")
     if in_flight:
-        yield Violation(
-            "aligned", f"snapshot {view.epoch} is aligned, and {in_flight} messages are in flight"
-        )
+        what = f"snapshot {view.epoch} is aligned, and {in_flight} messages are in flight"
+        yield Violation("aligned", what)
 
 
 def _unreported(world: World, view: CutView) -> Iterator[Violation]:
@@ -261,10 +259,8 @@ def _bounds(world: World) -> dict[TopicPartition, LogBounds]:
 def verdict_of(view: CutView, findings: list[Finding], open_paths: Iterable[str] = ()) -> Verdict:
     """Derive the verdict from the checks' findings."""
     outcomes = [outcome(check, findings) for check in CHECKS]
-    captured = view.captured
-    return decide(
-        outcomes, replays=captured.replays, open_paths=open_paths, contaminated=captured.contaminated
-    )
+    replays, contaminated = view.captured.replays, view.captured.contaminated
+    return decide(outcomes, replays=replays, open_paths=open_paths, contaminated=contaminated)
 
 
 def _liveness(world: World) -> list[Violation]:
@@ -300,9 +296,7 @@ def _liveness(world: World) -> list[Violation]:
     if _is(world, epoch, NOT_ALIGNED) and str(snapshot.failure).endswith(UNKNOWN):
         return []
     if snapshot.captured_at is None:
-        waits = (
-            [str(wait) for wait in world.fold.waiting(epoch)] if snapshot.open else [str(snapshot.failure)]
-        )
+        waits = [*map(str, world.fold.waiting(epoch) if snapshot.open else [snapshot.failure])]
         return [Violation("liveness", f"snapshot {epoch} was not captured in {steps} steps: {waits}")]
     return []
 

@@ -78,11 +78,8 @@ class Runner(LedgerUser):
             case ("write" | "gwrite" as kind, key):
                 self.touch(running, kind, key, write=True)
                 step = self.world.history.write(running.execution, self._table(running, kind), key)
-                tp = (
-                    self.world.shared_tp
-                    if kind == "gwrite"
-                    else TopicPartition(self.app.changelog, running.partition)
-                )
+                own = TopicPartition(self.app.changelog, running.partition)
+                tp = own if kind == "write" else self.world.shared_tp
                 self.send(tp, step.number, running, key=key, buffered=True)
             case ("hold" | "ghold" | "see" | "gsee" as kind, key):
                 self._hold(running, kind, key)

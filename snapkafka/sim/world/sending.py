@@ -246,10 +246,6 @@ class Sender(MachineDriver):
             self.outbox.setdefault(tp, deque()).append(SimSending(tp, record, epoch=action.epoch))
 
     def _stamped(self, record: SimStored, epoch: int, seq: int) -> SimStored:
-        record.process, record.epoch, record.seq, record.ledger = (
-            self._id,
-            epoch,
-            seq,
-            self.world.broker.ledger_id,
-        )
+        record.process, record.ledger = self._id, self.world.broker.ledger_id
+        record.epoch, record.seq = epoch, seq
         return record

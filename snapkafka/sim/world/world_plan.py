@@ -194,13 +194,9 @@ def _apps(
 
 def with_reads(rng: random.Random, app: App, global_table: bool) -> App:
     """Return the same app, with agents that read the table over several steps."""
-    agents = tuple(
-        replace(
-            agent, programs=tuple(_with_reads_in(rng, program, global_table) for program in agent.programs)
-        )
-        for agent in app.agents
-    )
-    return replace(app, agents=agents)
+    programs = (tuple(_with_reads_in(rng, it, global_table) for it in agent.programs) for agent in app.agents)
+    agents = (replace(agent, programs=mixed) for agent, mixed in zip(app.agents, programs, strict=True))
+    return replace(app, agents=tuple(agents))
 
 
 def _with_reads_in(rng: random.Random, program: tuple[Op, ...], global_table: bool) -> tuple[Op, ...]:
