@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from snapkafka.assembly import Job, Settings
+from snapkafka.assembly import Job, JobSpec, Settings
 from snapkafka.assembly.arrow_schema import arrow_schema
 from snapkafka.assembly.embedded import EmbeddedEngine
 from snapkafka.assembly.examine import Examination, Reading
@@ -19,11 +20,22 @@ from snapkafka.assembly.records import Record, pieces, record_of
 from snapkafka.checks import Checked, CutView, LogBounds, LogRecord, ReadRange
 from snapkafka.manifest import LedgerEntry
 from snapkafka.wire import headers as wire
-from tests.spark.reading import settings_of
 
 ENTRY: Final = LedgerEntry(topic="_snapkafka.taken", topic_id="ab" * 16)
 #: What stands for it in headers.
 LEDGER: Final = wire.ledger_id(bytes.fromhex(ENTRY.topic_id))
+
+
+def settings_of(ledger: LedgerEntry, **options: Any) -> Settings:
+    """Return settings without the table of pictures and with what was aborted, unless the options name them."""
+    return Settings(spec=JobSpec(**{"isolation": "read_uncommitted", "around": 0, **options}), ledger=ledger)
+
+
+def spec_file(folder: Path, **options: Any) -> list[str]:
+    """Write options of the job to a file; return the arguments that name it."""
+    path = folder / "spec.json"
+    path.write_bytes(msgspec.json.encode(JobSpec(**options)))
+    return ["--spec", str(path)]
 
 
 def record(row: dict[str, Any]) -> Record:

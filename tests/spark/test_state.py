@@ -20,8 +20,7 @@ from snapkafka.assembly import PLAIN, Decoding
 from snapkafka.assembly import records as pieces_of
 from snapkafka.checks import CutView, LogRecord
 from snapkafka.protocol import ChangelogCut, TopicPartition
-from tests.spark.at_hand import ENTRY, record, row_of, state_of
-from tests.spark.reading import settings_of
+from tests.spark.at_hand import ENTRY, record, row_of, settings_of, state_of
 from tests.worlds.cleaned_log import Changelog, captured
 
 Record = tuple[bytes | None, bytes | None]
@@ -82,13 +81,8 @@ def test_a_window_is_two_columns_and_its_key_is_the_key(window: Any) -> None:
 
 
 def test_what_has_no_window_keeps_its_whole_key() -> None:
-    odd: list[Record] = [
-        (b'"k"', b"1"),
-        (b'["k",[1.0]]', b"2"),
-        (b'["k",["a","b"]]', b"3"),
-        (b"\xff", b"4"),
-        (None, b"5"),
-    ]
+    keys = [b'"k"', b'["k",[1.0]]', b'["k",["a","b"]]', b"\xff", None]
+    odd: list[Record] = [(key, b"%d" % n) for n, key in enumerate(keys, 1)]
     rows = [(row.key, row.window_start, row.value, row.why_undecoded) for row in folded(odd, windowed=True)]
     assert rows == [
         ("k", None, "1", "key: no window"),
@@ -116,12 +110,8 @@ def faust_sets(codec: str = "json") -> Iterator[tuple[Any, list[Record]]]:
     registry = app.serializers
 
     def send(event: object, key: Any, value: Any) -> None:
-        written.append(
-            (
-                registry.dumps_key(None, key, serializer=codec),
-                registry.dumps_value(None, value, serializer=codec),
-            )
-        )
+        raw = registry.dumps_key(None, key, serializer=codec)
+        written.append((raw, registry.dumps_value(None, value, serializer=codec)))
 
     table._send_changelog = send
     table._data = table._new_store()
@@ -187,9 +177,8 @@ def test_the_bytes_of_a_set_are_one_operation_that_makes_it_anew() -> None:
     with faust_sets() as (again, _):
         for row in rows:
             (operation, key), value = json.loads(row.key_raw), json.loads(row.value_raw)
-            again[tuple(map(_hashable, key)) if isinstance(key, list) else key].apply_changelog_event(
-                operation, value
-            )
+            of = again[tuple(map(_hashable, key)) if isinstance(key, list) else key]
+            of.apply_changelog_event(operation, value)
         assert held(again) == expected
 
 
@@ -220,33 +209,24 @@ def _hashable(value: Any) -> Any:
 
 def test_windows_of_sets() -> None:
     key = ("k", (10.0, 19.9))
-    rows = folded(
-        [(js((1, key)), js("a")), (js((15, key)), js([["b", "c"], ["a"]]))], sets=True, windowed=True
-    )
+    records: list[Record] = [(js((1, key)), js("a")), (js((15, key)), js([["b", "c"], ["a"]]))]
+    rows = folded(records, sets=True, windowed=True)
     found = [(row.key, row.window_start, row.window_end, row.value, row.changelog_offset) for row in rows]
     assert found == [("k", at(10.0), at(19.9), '["b","c"]', 1)]
 
 
 def test_an_emptied_set_is_there_and_empty() -> None:
-    rows = folded(
-        [(js((1, "k")), js("a")), (js((2, "k")), js("a")), (js((15, "n")), js([[], []]))], sets=True
-    )
+    records: list[Record] = [(js((1, "k")), js("a")), (js((2, "k")), js("a")), (js((15, "n")), js([[], []]))]
+    rows = folded(records, sets=True)
     assert [(row.key, row.value) for row in rows] == [("k", "[]"), ("n", "[]")]
 
 
 def test_operations_that_cannot_be_read_stay() -> None:
     """And together make the set: of those with the same bytes the last, in their order."""
-    odd: list[Record] = [
-        (b"\xff", b"1"),
-        (js((1, "k")), b"\xff"),
-        (js((9, "k")), b"1"),
-        (js((15, "k")), b"1"),
-        (js("k"), b"1"),
-        (b"\xff", b"1"),
-        (js((1, "k")), b"\xfe"),
-        (js((1, "k")), None),
-        (None, b"1"),
-    ]
+    one = js((1, "k"))
+    keys = [b"\xff", one, js((9, "k")), js((15, "k")), js("k"), b"\xff", one, one, None]
+    values = {1: b"\xff", 6: b"\xfe", 7: None}
+    odd: list[Record] = [(key, values.get(n, b"1")) for n, key in enumerate(keys)]
     rows = folded(odd, sets=True)
     assert [(row.changelog_offset, row.key, row.why_undecoded) for row in rows] == [
         (1, '[1,"k"]', "value: not UTF-8"),
@@ -275,26 +255,11 @@ def test_sets_in_a_codec_that_has_to_be_loaded() -> None:
 # -- all of them -------------------------------------------------------------------------------------------------------
 
 
-def test_deletes_repeats_and_partitions_that_nobody_has_written() -> None:
-    records: list[Record] = [
-        (b'"a"', b"1"),
-        (b'"a"', None),
-        (b'"b"', None),
-        (b'"c"', b"1"),
-        (b'"a"', b"2"),
-        (b'"c"', b"3"),
-    ]
-    assert [(row.key, row.value) for row in folded(records)] == [("a", "2"), ("c", "3")]
-    assert folded([(b'"b"', None)]) == []
-    assert folded([]) == folded([], sets=True) == []
-
-
 def test_tables_in_one_changelog_end_where_each_of_them_ends() -> None:
     written = [row_of(LogRecord(*TOPIC, n), b'"k"', b"%d" % n) for n in range(4)]
     whole = captured([Changelog(TOPIC, 1)])
-    cuts = tuple(
-        dataclasses.replace(whole.changelogs[0], app=app, end=end) for app, end in (("one", 2), ("two", 4))
-    )
+    cut, ends = whole.changelogs[0], {"one": 2, "two": 4}
+    cuts = tuple(dataclasses.replace(cut, app=app, end=end) for app, end in ends.items())
     rows = state_of(CutView(dataclasses.replace(whole, changelogs=cuts)), written)
     assert [(row["app"], row["value"]) for row in rows] == [("one", "1"), ("two", "3")]
 
@@ -323,15 +288,10 @@ def test_a_state_and_the_changes_since_give_the_state_after_them() -> None:
         (js(rng.choice("abcdef")), None if rng.random() < 0.2 else js(rng.randrange(99))) for _ in range(60)
     ]
     plain += [(b"\xff", b"\xff")]
-    everything: list[tuple[list[Record], dict[str, Any]]] = [
-        (of_sets, {"sets": True}),
-        (plain, {"windowed": True}),
-    ]
-    for records, table in everything:
+    for records, table in ((of_sets, {"sets": True}), (plain, {"windowed": True})):
         whole, half = folded(records, **table), len(records) // 2
         parent = folded(records[:half], **table)
         rows = [(row.key_raw, row.value_raw) for row in parent]
         again = folded([*rows, *records[half:]], **table, start=half - len(rows))
-        assert [(row.key_raw, row.value_raw) for row in again] == [
-            (row.key_raw, row.value_raw) for row in whole
-        ], table
+        one, other = ([(row.key_raw, row.value_raw) for row in state] for state in (again, whole))
+        assert one == other, table

@@ -14,8 +14,7 @@ from snapkafka.assembly.embedded import EmbeddedEngine
 from snapkafka.assembly.records import CLIENT_ID, Record
 from snapkafka.checks import ReadRange
 from snapkafka.errors import OffsetsGoneError
-from tests.spark.at_hand import ENTRY, job_of
-from tests.spark.reading import settings_of
+from tests.spark.at_hand import ENTRY, job_of, settings_of
 
 
 def message(offset: int) -> Any:

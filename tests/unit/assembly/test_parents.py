@@ -57,6 +57,9 @@ def captured(name: str, epoch: int, *changelogs: ChangelogCut, parent: str = "")
     )
 
 
+TUESDAY = captured("tuesday", 2, cut(8), parent="monday")
+
+
 def publish(store: LocalStore, of: Captured, parent: Manifest | None = None, **other: Any) -> Manifest:
     """An assembled snapshot; all below offset 3 of its changelog was white for it."""
     table = "state" if parent is None else "state_delta"
@@ -77,11 +80,10 @@ def test_a_chain_lists_all_that_it_builds_on(tmp_path: Path) -> None:
     """The delta begins where the parent says; a changelog that is new is read as a whole."""
     store = LocalStore(tmp_path)
     monday = publish(store, captured("monday", 1, cut(5)))
-    tuesday = captured("tuesday", 2, cut(8), parent="monday")
-    base = find(store, tuesday)
+    base = find(store, TUESDAY)
     assert base is not None
     assert base.starts == {HERE: 3}
-    publish(store, tuesday, monday)
+    publish(store, TUESDAY, monday)
 
     new = cut(4, topic="new", table="n")
     base = find(store, captured("wednesday", 3, cut(9), new, parent="tuesday"))
@@ -117,7 +119,7 @@ def test_a_parent_that_does_not_fit_is_refused(
 ) -> None:
     store = LocalStore(tmp_path)
     publish(store, captured("monday", 1, cut(5)), **parent)
-    tuesday = dataclasses.replace(captured("tuesday", 7, cut(8), parent="monday"), **child)
+    tuesday = dataclasses.replace(TUESDAY, **{"epoch": 7, **child})
     with pytest.raises(BadInputError, match=rf"tuesday.*{said}") as raised:
         find(store, tuesday)
     assert base_or_whole(store, tuesday, example().ledger, isolation=ISOLATION) == (None, str(raised.value))
@@ -134,7 +136,7 @@ def test_the_seam_is_the_last_white_record_that_the_parent_counts(tmp_path: Path
     store = LocalStore(tmp_path)
     monday = dataclasses.replace(captured("monday", 1, cut(5)), senders=senders)
     publish(store, monday, logs=(settled(5),))
-    base = find(store, captured("tuesday", 2, cut(8), parent="monday"))
+    base = find(store, TUESDAY)
     assert base is not None
     assert (base.starts, base.seams) == ({HERE: 5}, {HERE: senders[0]})
 
@@ -172,7 +174,7 @@ def test_a_broken_or_deleted_parent_is_found(
     """Its own, and that of its parent."""
     store = LocalStore(tmp_path)
     monday = publish(store, captured("monday", 1, cut(5)))
-    publish(store, captured("tuesday", 2, cut(8), parent="monday"), monday)
+    publish(store, TUESDAY, monday)
     wednesday = captured("wednesday", 3, cut(9), parent="tuesday")
     assert find(store, wednesday) is not None
     broken(store)
@@ -190,16 +192,14 @@ def test_a_base_is_compared_byte_for_byte(tmp_path: Path, broken: str) -> None:
     """Rows of other columns are those of another release."""
     store = LocalStore(tmp_path)
     monday = publish(store, captured("monday", 1, cut(5)))
-    tuesday = captured("tuesday", 2, cut(8), parent="monday")
-    base, _ = base_or_whole(store, tuesday, example().ledger, isolation=ISOLATION)
-    assert base is not None
+    assert find(store, TUESDAY) is not None
     table = monday.tables[0]
     if broken == "bytes":
         flip(tmp_path / table.files[0].path)
     else:
         of_another_release = dataclasses.replace(table, schema=table.schema[:-1])
         store.publish(dataclasses.replace(monday, tables=(of_another_release,)), monday.id)
-    base, why = base_or_whole(store, tuesday, example().ledger, isolation=ISOLATION)
+    base, why = base_or_whole(store, TUESDAY, example().ledger, isolation=ISOLATION)
     assert base is None
     assert "snapshot monday" in why
 
@@ -207,52 +207,50 @@ def test_a_base_is_compared_byte_for_byte(tmp_path: Path, broken: str) -> None:
 # -- what is read of the log ---------------------------------------------------------------------------------
 
 
-def view(log_start: int, *starts: int) -> CutView:
-    of = captured("tuesday", 2, cut(8), parent="monday")
-    bounds = {HERE: LogBounds(start=log_start, end=20, topic_id="cd")}
-    return CutView(of, bounds, dict.fromkeys([HERE], *starts) if starts else None)
+SEAM = SenderEnd(process=2, topic="c", partition=0, white_end=3, last_seq=7)
+
+
+def bounds(start: int, **more: Any) -> dict[TopicPartition, LogBounds]:
+    return {HERE: LogBounds(start=start, end=20, topic_id="cd", **more)}
+
+
+def view(log_start: int, start: int = 3, seam: SenderEnd = SEAM) -> CutView:
+    """An incremental snapshot whose delta begins at `start`."""
+    return CutView(TUESDAY, bounds(log_start), {HERE: start}, {HERE: seam})
 
 
 def test_the_seam_is_read_with_the_delta() -> None:
     """The record that the parent's state ends with; where the log has lost it, the delta all the same."""
-    seam = {HERE: SenderEnd(process=2, topic="c", partition=0, white_end=3, last_seq=7)}
     for log_start, begins in ((0, 2), (2, 2), (3, 3)):
-        bounds = view(log_start).bounds
-        seen = CutView(view(log_start).captured, bounds, {HERE: 3}, seam)
-        require_offsets(seen)
-        assert reading_ranges(seen) == [ReadRange("c", 0, begins, 20)]
-    later = {HERE: dataclasses.replace(seam[HERE], white_end=7)}
-    inside = CutView(view(0).captured, view(0).bounds, {HERE: 3}, later)
-    assert reading_ranges(inside) == [ReadRange("c", 0, 3, 20)]
+        require_offsets(view(log_start))
+        assert reading_ranges(view(log_start)) == [ReadRange("c", 0, begins, 20)]
+    later = dataclasses.replace(SEAM, white_end=7)
+    assert reading_ranges(view(0, seam=later)) == [ReadRange("c", 0, 3, 20)]
 
 
 def test_v3_another_record_at_the_seam_fails_and_none_does_not() -> None:
-    seam = {HERE: SenderEnd(process=2, topic="c", partition=0, white_end=3, last_seq=7)}
-    bounds = {HERE: LogBounds(start=0, end=9)}
-    seen = CutView(captured("tuesday", 2, cut(8), parent="monday"), bounds, {HERE: 3}, seam)
-    delta = [LogRecord("c", 0, offset, 1, 0, offset + 5, key_hash=offset) for offset in range(3, 9)]
+    seen = view(0)
+    delta = [LogRecord("c", 0, offset, 1, 0, offset + 5, key_hash=offset) for offset in range(3, 20)]
     own = LogRecord("c", 0, 2, 2, 0, 7)
     assert v3(seen, [own, *delta]) == v3(seen, delta) == []
     for other in (own._replace(seq=8), own._replace(process=1), LogRecord("c", 0, 2)):
-        assert v3(seen, [other, *delta]) == [
-            Finding("state-seam", "c", 0, 2, other.process, other.seq, a=2, b=7)
-        ]
+        found = Finding("state-seam", "c", 0, 2, other.process, other.seq, a=2, b=7)
+        assert v3(seen, [other, *delta]) == [found]
 
 
 def test_a_log_that_begins_inside_the_delta_is_refused() -> None:
-    for fits in (view(3, 3), view(5), view(8, 8)):
+    for fits in (view(3), CutView(TUESDAY, bounds(5)), view(8, 8)):
         require_offsets(fits)
     with pytest.raises(OffsetsGoneError, match=r"c\[0\].*3"):
-        require_offsets(view(4, 3))
+        require_offsets(view(4))
 
 
 def test_what_was_kept_since_the_cut_of_the_parent_is_asked_where_it_stands_for_state() -> None:
     keeping = Keeping(age_ms=5, uncompacted_ms=30, tombstones_ms=60)
-    bounds = {HERE: LogBounds(start=0, end=20, topic_id="cd", keeping=keeping)}
-    of = captured("tuesday", 2, cut(8), parent="monday")
+    log = bounds(0, keeping=keeping)
 
     def since(base: Base | None, triggered_ms: int) -> Keeping | None:
-        found = view_on(base, CutView(of, bounds), triggered_ms).keeping(HERE)
+        found = view_on(base, CutView(TUESDAY, log), triggered_ms).keeping(HERE)
         assert found is not None
         return found.since_parent
 
@@ -267,11 +265,7 @@ def test_what_was_kept_since_the_cut_of_the_parent_is_asked_where_it_stands_for_
     assert since(dataclasses.replace(promised, starts={}), 250) is None
     for unknown in (since(promised, 0), since(base(()), 250)):
         assert unknown == Keeping(age_ms=5), "nothing is promised by what nobody knows"
-    assert bounds[HERE].keeping == keeping
-
-
-def bounds(start: int, end: int = 20) -> dict[TopicPartition, LogBounds]:
-    return {HERE: LogBounds(start=start, end=end, topic_id="cd")}
+    assert log[HERE].keeping == keeping
 
 
 def test_where_a_log_started_and_ended_is_recorded() -> None:
@@ -298,10 +292,7 @@ def test_where_a_log_started_and_ended_is_recorded() -> None:
 def test_of_an_incremental_snapshot_a_log_has_to_go_back_as_far_as_that_of_its_parent(
     recorded: int | None, start: int, settled: int, expected: int
 ) -> None:
-    logs = (
-        () if recorded is None else (LogEntry(topic="c", partition=0, topic_id="cd", start=recorded, end=9),)
-    )
-    parent = dataclasses.replace(example(), logs=logs)
-    child = CutView(captured("tuesday", 2, cut(8), parent="monday"), bounds(start), {HERE: settled})
-    (log,) = logs_of(child, {}, parent)
+    known = LogEntry(topic="c", partition=0, topic_id="cd", start=recorded or 0, end=9)
+    parent = dataclasses.replace(example(), logs=() if recorded is None else (known,))
+    (log,) = logs_of(view(start, settled), {}, parent)
     assert (log.start, log.end) == (expected, 20)

@@ -56,13 +56,8 @@ def test_a_verdict_for_the_ledger_leaves_no_invariant_out(
     assert [f"{it.name}: {it.sql}" for it in found] == run
 
 
-#: A manifest that cannot be read, one whose snapshot cannot be verified, and two that can.
-PLACES = ("/gone.json", "/a.json", "/bad.json", "/b.json")
-
-
-@pytest.fixture
-def verifying(monkeypatch: pytest.MonkeyPatch) -> dict[str, SnapkafkaError]:
-    """Verify without a broker; the errors of some places."""
+def test_a_snapshot_that_cannot_be_verified_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone it is the error of the job; and a broker that is away ends it for all."""
     errors: dict[str, SnapkafkaError] = {it: StorageError("bad") for it in ("/gone.json", "/bad.json")}
 
     def verified(job: Job, engine: Any, path: str) -> Any:
@@ -70,31 +65,19 @@ def verifying(monkeypatch: pytest.MonkeyPatch) -> dict[str, SnapkafkaError]:
             raise errors[path]
         return path
 
+    def verifying(*places: str) -> Job:
+        return job(bootstrap="b:1", manifests=places)
+
     monkeypatch.setattr(pipeline, "_verified", verified)
-    return errors
-
-
-def verify(*places: str) -> tuple[list[Any], dict[str, SnapkafkaError]]:
-    made = job(bootstrap="b:1", manifests=places)
-    return pipeline.verify(made), made.failed
-
-
-def test_a_snapshot_that_cannot_be_verified_does_not_stop_the_others(
-    verifying: dict[str, SnapkafkaError],
-) -> None:
-    assert verify(*PLACES) == (["/a.json", "/b.json"], verifying)
-
-
-def test_alone_it_is_the_error_of_the_job(verifying: dict[str, SnapkafkaError]) -> None:
-    for place in verifying:
+    of_all = verifying("/gone.json", "/a.json", "/bad.json", "/b.json")
+    assert pipeline.verify(of_all) == ["/a.json", "/b.json"]
+    assert of_all.failed == errors
+    for place in errors:
         with pytest.raises(StorageError):
-            verify(place)
-
-
-def test_a_broker_that_is_away_ends_it_for_all(verifying: dict[str, SnapkafkaError]) -> None:
-    verifying["/bad.json"] = BrokerUnavailableError("no broker")
+            pipeline.verify(verifying(place))
+    errors["/bad.json"] = BrokerUnavailableError("no broker")
     with pytest.raises(BrokerUnavailableError):
-        verify(*PLACES)
+        pipeline.verify(of_all)
 
 
 def test_what_it_came_to_in_words() -> None:
