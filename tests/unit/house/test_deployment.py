@@ -97,14 +97,9 @@ def test_every_variable_is_read_by_the_code() -> None:
 
 
 def test_every_metric_of_a_query_is_exported_with_its_labels() -> None:
-    fresh = ops.Freshness(
-        now_ms=100_000,
-        captured_ms=90_000,
-        verified_ms=40_000,
-        verdicts={"VERIFIED": 3},
-        invariants=(ops.Invariant.of("money", ()),),
-        restorable=RestorableEntry(how="always"),
-    )
+    of: dict[str, Any] = {"invariants": (ops.Invariant.of("money", ()),), "verdicts": {"VERIFIED": 3}}
+    of |= {"now_ms": 100_000, "captured_ms": 90_000, "verified_ms": 40_000}
+    fresh = ops.Freshness(**of, restorable=RestorableEntry(how="always"))
     worker, _ = rendered(Metrics(), participating=True, ledger_lag=1)
     known: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(worker.decode()):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
 import re
@@ -16,7 +15,7 @@ from snapkafka.drivers import MachineDriver
 from snapkafka.protocol import actions
 from tests.check_rules import PAGE as RULES
 from tests.check_rules import check
-from tests.readme import ROOT, service, text
+from tests.readme import ROOT, text
 from tools import reference
 
 # -- README ---------------------------------------------------------------------------------------------------
@@ -45,14 +44,6 @@ def test_every_test_that_a_page_names_is_there() -> None:
     named = {name for page in pages for name in re.findall(r"tests/[\w/]+\.py", page)}
     assert len(named) > 20
     assert [name for name in named if not (ROOT / name).exists()] == []
-
-
-def test_its_service_is_python_with_its_topics() -> None:
-    names = {node.id for node in ast.walk(ast.parse(service())) if isinstance(node, ast.Name)}
-    assert {"orders", "payments", "owed", "paid"} <= names
-    created = re.search(r"snapkafka topics create (.+?) --", text())
-    assert created is not None
-    assert created[1].split() == ["orders", "payments"]
 
 
 # -- docs/reference, which is generated -----------------------------------------------------------------------

@@ -9,18 +9,17 @@ import pytest
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.cluster.external_groups import external_readers, left_open, still_open
 from snapkafka.manifest import OpenEntry
-from snapkafka.protocol import ChangelogCut, InputCut, Outsider, ProcessCut, RunsWithout, SenderEnd
+from snapkafka.protocol import ChangelogCut, Outsider, ProcessCut, RunsWithout, SenderEnd
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeAdmin, fake_group
+from tests.worlds.on_disk import read_up_to
 
 
 def sent(topic: str, last_seq: int = 0) -> SenderEnd:
     return SenderEnd(process=1, topic=topic, partition=0, white_end=1, last_seq=last_seq)
 
 
-INPUT = InputCut(
-    app="shop", topic="orders", topic_id="", partition=0, position=0, noted=0, low=0, log_end=0, receiver=1
-)
+INPUT = replace(read_up_to("orders", 0, 0), app="shop")
 LOG = ChangelogCut(app="shop", table="t", topic="shop-changelog", topic_id="", partition=0, end=1, process=1)
 CAPTURED = replace(
     example().captured,

@@ -23,11 +23,12 @@ from snapkafka.kafka.cluster.restorable import (
 )
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Topic
-from snapkafka.protocol import ChangelogCut, InputCut, Retention, SenderEnd, TopicPartition
+from snapkafka.protocol import ChangelogCut, Retention, SenderEnd, TopicPartition
 from snapkafka.topic_config import FOR_EVER_MS, UNBOUNDED, TopicSettings, promised_by
 from snapkafka.units import iso_time
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.little_log import CAPTURED
+from tests.worlds.on_disk import read_up_to
 
 MIN, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 CUT = 1_800_000_000_000
@@ -48,9 +49,7 @@ def judged(
 
 
 def test_of_an_input_what_was_unread_and_of_a_changelog_all_of_it() -> None:
-    source = InputCut(
-        app="a", topic="orders", topic_id="", partition=0, position=10, noted=10, low=0, log_end=12, receiver=2
-    )  # fmt: skip
+    source = dataclasses.replace(read_up_to("orders", 0, 10), app="a", log_end=12)
     read = dataclasses.replace(source, partition=1, position=12)
     changelog = ChangelogCut(
         app="a", table="t", topic="log", topic_id="", partition=0, end=50, process=2, expires_ms=5, sets=True
