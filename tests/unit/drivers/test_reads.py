@@ -255,10 +255,6 @@ async def test_a_copy_of_a_table_object_is_a_plain_table(worker: Worker) -> None
     assert worker.numbers.clone(name="other").name == "other"
 
 
-def _in_executor(call: Callable[[], Any]) -> Any:
-    return asyncio.get_running_loop().run_in_executor(None, call)
-
-
 async def test_a_thread_reads_for_all_events_that_run(
     worker: Worker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -275,19 +271,11 @@ async def test_a_thread_reads_for_all_events_that_run(
     assert worker.driver.reads.by_threads()[0] in line
 
 
-async def test_what_a_thread_reads_after_red_is_taken_in_by_all_events_that_run(worker: Worker) -> None:
-    white = worker.event(0)
-    worker.cut()
-    worker.event(2)(lambda: write_number(worker))
-    await white(lambda: asyncio.ensure_future(_in_executor(lambda: sum(worker.numbers.values()))))
-    assert worker.torn == [0]
-
-
 async def test_what_a_thread_writes_counts_in_the_loop(worker: Worker) -> None:
     white = worker.event(0)
     held = white(lambda: iter(worker.numbers.items()))
     worker.cut()
-    await _in_executor(lambda: write_number(worker))
+    await asyncio.to_thread(lambda: write_number(worker))
     assert worker.torn == [0]
     del held
 
@@ -318,7 +306,7 @@ async def test_what_an_event_waits_for_in_a_thread_counts_before_it_is_over(
     worker.cut()
     worker.event(2)(lambda: write_number(worker))
     for _ in range(reads):
-        white(lambda: in_own_thread(lambda: worker.numbers["a"]))
+        white(lambda: in_own_thread(lambda: sum(worker.numbers.values())))
     worker.end(0)
     assert worker.torn == [0]
     await asyncio.sleep(0)

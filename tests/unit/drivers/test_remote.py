@@ -269,21 +269,6 @@ async def test_r2_a_red_record_and_all_behind_it_wait_until_the_process_has_cut(
     feed.assert_any_call(ChannelEnded(tp=P0, offset=marker, sender=bank, epoch=epoch, previous=0))
 
 
-async def test_of_two_processes_of_one_name_the_later_has_the_inputs_and_the_other_leaves(here: Here) -> None:
-    await here.till.join([CHANGE])
-    other = participant(here.cluster, here.broker, consumer=FakeConsumer(here.broker))
-    await other.join([CHANGE])
-    await until(lambda: bool(here.till.left), "the first one to leave")
-    assert here.till.left == "another process joined by its node_id"
-    await until(lambda: not view(here.cluster).is_alive(here.till.process or 0), "its Bye")
-    epoch = trigger(here.cluster, "one")
-    await marker_of(other)
-    await other.flush("one", "", 0, b"{}")
-    assert await other.cut("one")
-    assert {cut.receiver for cut in await here.inputs(epoch)} == {other.process}
-    await other.leave("the test is over")
-
-
 @pytest.mark.parametrize(
     ("topic", "why"),
     [(None, "deleted"), (Topic(2, "8" * 32), "recreated"), (Topic(3, "7" * 32), "has new partitions")],

@@ -160,15 +160,18 @@ async def test_a_call_in_the_name_of_another_process_is_refused(session: str) ->
 
 async def test_an_older_session_of_the_same_name_ends_and_is_told() -> None:
     async with door() as here:
-        older, _ = await here.join()
+        change = pb.Input(topic="change")
+        older, first = await here.join(inputs=[change])
         stub = here.stub
-        newer, _ = await here.join()
+        newer, second = await here.join(inputs=[change])
         notice = await heard(older)
         assert notice.left.reason == "another process joined by its node_id"
         send = pb.SendRequest(node_id="till", topic="deposits", value=b"1")
         assert await heard(older) is grpc.aio.EOF
         assert (await refused(stub.Send(send)))[0] is Status.FAILED_PRECONDITION
         await here.stub.Send(send)
+        await until(lambda: not view(here.cluster).is_alive(first.joined.process), "its Bye")
+        assert view(here.cluster).owner(("till", CHANGE)) == second.joined.process
         newer.cancel()
 
 
