@@ -1,4 +1,4 @@
-"""What a restore means to who reads the ledger (docs/explanation/protocol.md, "Restore")."""
+"""What a restore and a fork mean to who reads the ledger (docs/explanation/protocol.md, docs/guide/fork.md)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ from snapkafka.protocol import (
     RESTORE,
     RESTORING,
     AgentPosition,
+    Fork,
     Hello,
     InputTopic,
+    LedgerRecord,
     LedgerState,
     LogEnd,
+    Pause,
     Restore,
     RestoreView,
     TopicId,
     TopicPartition,
+    fork_problem,
+    prefixed,
     take_checkpoint,
 )
+from snapkafka.protocol.forking import fork_of, of_fork
 from snapkafka.protocol.restores import Base
 
 from .world import A, B, Process, World, settle
@@ -303,3 +309,35 @@ def test_a_snapshot_knows_the_bases_of_the_restores_before_it(world: World) -> N
     assert world.fold.captured(before).bases == ()
     (base,) = world.fold.captured(after).bases
     assert (base.topic, base.partition, base.end, base.plan, base.apps) == (*B, 0, "r", ("b",))
+
+
+# -- forks: what belongs to one, and what its ledger states of it --------------------------------------------------
+
+
+P = "fork.staging."
+
+
+@pytest.mark.parametrize("name", ["orders", f"{P}orders", f"by-{P}orders-key-repartition"])
+def test_a_name_is_translated_once(name: str) -> None:
+    found = prefixed("staging", name)
+    assert found.startswith(P)
+    assert found.count(P) == 1
+    assert prefixed("staging", found) == found
+
+
+def test_no_fork_has_the_names_of_another() -> None:
+    assert not of_fork("a", prefixed("a-b", "orders"))
+    assert of_fork("a", "_snapkafka.fork.a.shop")
+    assert not of_fork("a", "_snapkafka.shop")
+    names = ["_snapkafka.fork.a-b.shop", "fork.a.x", "orders", "fork.", "a.b"]
+    assert [fork_of(name) for name in names] == ["a-b", "a", "", "", ""]
+    assert [bool(fork_problem(name)) for name in ("a-1", "", "a.b", "a_b", "x" * 41)] == [False, *[True] * 4]
+
+
+def test_a_checkpoint_keeps_whose_fork_a_ledger_is_of() -> None:
+    begun = Fork(n=1, plan="p", fork="a")
+    ledger: list[LedgerRecord] = [begun, Fork(n=2, plan="q", fork="b"), Pause(n=5, paused=True)]
+    fresh = LedgerState(start=3)
+    for offset, chunk in enumerate(take_checkpoint(enumerate(ledger), first_n=100), 3):
+        fresh.apply(offset, chunk)
+    assert fresh.fork == begun

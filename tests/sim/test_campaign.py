@@ -12,8 +12,11 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from snapkafka.checks import CutView
 from snapkafka.protocol import APP_RUNS_WITHOUT, OUT_OF_ORDER, sent
-from snapkafka.sim import WorldPlan, make_plan, run
+from snapkafka.sim import WorldPlan, make_plan, played, run
+from snapkafka.sim.judge import causal
+from snapkafka.sim.runs import truth_of
 from tests.sim.campaign import campaign
 from tests.sim.mutants.plans import (
     acyclic,
@@ -285,3 +288,20 @@ def test_one_seed_is_the_same_byte_for_byte() -> None:
     ]
     assert traces[0] == traces[1]
     assert traces[0].count("\n") > 300
+
+
+def test_a_snapshot_without_an_input_that_was_read_is_seen() -> None:
+    """R11: Captured: every expected input cut. One that nobody expected would be missed by nobody else."""
+    missed = 0
+    for seed in range(20):
+        world, _ = played(seed)
+        for epoch, snapshot in world.fold.snapshots.items():
+            if snapshot.captured_at is None:
+                continue
+            captured = world.fold.captured(epoch)
+            assert causal(truth_of(world, CutView(captured), replays=True)) == []
+            for lost in captured.inputs:
+                less = CutView(replace(captured, inputs=tuple(i for i in captured.inputs if i is not lost)))
+                wrong = causal(truth_of(world, less, replays=True))
+                missed += any("and its input is not" in violation.what for violation in wrong)
+    assert missed > 20, "the inputs that had been read are missed"
