@@ -18,13 +18,11 @@ from snapkafka.checks import CutView
 from snapkafka.checks.kinds import OF_STATE
 from snapkafka.checks.stopped_app import ran_since
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
 from snapkafka.kafka.cluster.external_groups import external_readers
 from snapkafka.kafka.cluster.groups import positions_group
 from snapkafka.kafka.cluster.restorable import restorable
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.ledger.reading import LedgerReading, find_captured, good, read_to_end
-from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import (
     AppendedEntry,
     LedgerEntry,

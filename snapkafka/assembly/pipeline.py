@@ -13,11 +13,9 @@ from snapkafka.assembly.invariant_files import Invariant
 from snapkafka.checks import CutView, Verdict
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka import Connection, KafkaTopicAdmin, LedgerReading, read_ledger
 from snapkafka.kafka.cluster.external_groups import external_readers, still_open
 from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
-from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
-from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import InvariantEntry, Manifest, OpenEntry, TableEntry
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts

@@ -17,8 +17,7 @@ import msgspec
 
 from snapkafka.cli.screen import standard
 from snapkafka.demo.settings import CREDITS, PARTITIONS, TOTAL, TRANSFERS, changelog
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.kafka.records.read import records_to_end
 from snapkafka.protocol.records import TopicPartition
 

@@ -19,17 +19,15 @@ from typing import Final, TypeAlias
 
 from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.cluster.group_hold import HOLDER
+from snapkafka.kafka import HOLDER, Connection
 from snapkafka.kafka.ledger.reading import LedgerReading, Opened, captured, latest_of_apps, opened, outputs_of
-from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import OWN_GROUPS, awaiting_inputs, knows_markers, still_counted
 from snapkafka.ports import Cluster, Group, Topic
-from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol import REMOTE, Captured, Table, TopicPartition
 from snapkafka.protocol.facts import unlike_counts
 from snapkafka.protocol.gather import gather
 from snapkafka.protocol.ledger_fold import being_restored
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
-from snapkafka.protocol.records import REMOTE, Table, TopicPartition
 from snapkafka.topic_config import UNBOUNDED, TopicSettings
 from snapkafka.units import format_ms, wall_ms
 from snapkafka.wire.headers import HEADER

@@ -13,9 +13,8 @@ import msgspec
 from snapkafka.checks.kinds import CHECKS
 from snapkafka.kafka.ledger.reading import LedgerReading
 from snapkafka.manifest import CheckEntry, RestorableEntry, WitnessEntry, file_stem
-from snapkafka.protocol.captured_snapshot import InputCut, NeverRead, Outcome, Uncaptured
+from snapkafka.protocol import CheckResult, InputCut, NeverRead, Outcome, Uncaptured
 from snapkafka.protocol.ledger_state import SnapshotView, Status, Waiting
-from snapkafka.protocol.records import CheckResult
 from snapkafka.units import wall_ms
 from snapkafka.verbs import CONTRACT, Result
 

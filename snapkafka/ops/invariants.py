@@ -17,13 +17,11 @@ import msgspec
 from snapkafka.checks import Status
 from snapkafka.checks.verdict import GOOD, Verdict
 from snapkafka.errors import BadInputError, SnapkafkaError
-from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection, LedgerReading, read_ledger
 from snapkafka.manifest import CheckEntry, WitnessEntry
 from snapkafka.ports import Cluster
-from snapkafka.protocol import records
+from snapkafka.protocol import SnapshotView, records
 from snapkafka.protocol.gather import contaminated
-from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.query.locate import StoredFiles, stored
 from snapkafka.verbs import Result
 

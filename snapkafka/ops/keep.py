@@ -38,8 +38,7 @@ from snapkafka.errors import (
     SnapshotFailedError,
     TimedOutError,
 )
-from snapkafka.kafka.ledger.reading import read_ledger
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection, read_ledger
 from snapkafka.kafka.preflight import made_id
 from snapkafka.manifest import WitnessEntry
 from snapkafka.store import lies_in, open_store, read_manifest, written_down

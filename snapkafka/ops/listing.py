@@ -33,9 +33,8 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.logs import about
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
+from snapkafka.protocol import SnapshotView, Verdict
 from snapkafka.protocol.gather import gather
-from snapkafka.protocol.ledger_state import SnapshotView
-from snapkafka.protocol.records import Verdict
 from snapkafka.units import wall_ms
 from snapkafka.verbs import Result
 

@@ -24,10 +24,9 @@ import msgspec
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, UnknownSnapshotError
+from snapkafka.kafka import Connection, LedgerReading, opened, read_ledger
 from snapkafka.kafka.cluster.admin import administration
-from snapkafka.kafka.ledger.reading import LedgerReading, opened, read_ledger
 from snapkafka.kafka.ledger.settings import RECORD_BYTES_MAX
-from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest, file_stem, load
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER

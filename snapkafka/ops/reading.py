@@ -16,8 +16,7 @@ from snapkafka.errors import BadInputError
 from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster, TopicAdmin
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import LedgerState, TopicPartition
 from snapkafka.query.engine import Bounds
 from snapkafka.query.locate import manifest_places
 from snapkafka.query.manifest_check import Trust, compared_with_ledger

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.errors import BadInputError, RestoreRefusedError
+from snapkafka.kafka import Connection, KafkaBulk, KafkaRecord
 from snapkafka.kafka.cluster.admin import administration
 from snapkafka.kafka.ledger.reading import LATEST, opened
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.bulk import KafkaBulk, KafkaRecord
 from snapkafka.ports import Cluster
-from snapkafka.protocol.records import Restore
-from snapkafka.protocol.restores import RestoreView
+from snapkafka.protocol import Restore, RestoreView
 from snapkafka.query.locate import manifest_places
 from snapkafka.restore.channels import sender_of
 from snapkafka.restore.plan import Request

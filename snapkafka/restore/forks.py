@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from snapkafka.errors import ForkFailedError, ForkRefusedError, PlanChangedError
+from snapkafka.kafka import Connection, KafkaBulk, read_ledger
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin, administration
-from snapkafka.kafka.ledger.reading import read_ledger
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER, fork_of, fork_problem, of_fork, prefixed
 from snapkafka.units import wall_ms

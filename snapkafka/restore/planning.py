@@ -22,11 +22,8 @@ from snapkafka.errors import (
     RestoreRefusedError,
     SnapkafkaError,
 )
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin, opened
 from snapkafka.kafka.cluster.group_hold import HOLDER, GroupHold, GroupTakenError
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-from snapkafka.kafka.ledger.reading import opened
-from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import OWN_GROUPS
 from snapkafka.kafka.records.bulk import KafkaBulk, KafkaRecord, batch_bytes
 from snapkafka.ports import Cluster

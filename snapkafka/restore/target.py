@@ -19,16 +19,13 @@ from typing import Final, cast
 from snapkafka.checks import ReadRange
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, LedgerUnusableError, PlanChangedError, RestoreFailedError
+from snapkafka.kafka import Connection, KafkaBulk, KafkaRecord
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin, administration
 from snapkafka.kafka.ledger.reading import latest_of_apps, opened
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.bulk import KafkaBulk, KafkaRecord
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
-from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol import Captured, Fork, Hello, LedgerState, TopicPartition
 from snapkafka.protocol.forking import LEDGER, prefixed
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import Fork, Hello, TopicPartition
 from snapkafka.query.engine import Placed
 from snapkafka.query.locate import manifest_places
 from snapkafka.runtime.extras import require_extra

@@ -15,12 +15,9 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.cluster.group_hold import HOLDER
-from snapkafka.kafka.records.bulk import KafkaRecord
+from snapkafka.kafka import HOLDER, KafkaRecord, KafkaTopicAdmin
 from snapkafka.manifest import STATE, Manifest
-from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import Captured, TopicPartition
 from snapkafka.query.engine import Placed, engine
 from snapkafka.query.manifest_check import compared_files
 from snapkafka.topic_config import TopicSettings

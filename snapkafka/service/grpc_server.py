@@ -22,10 +22,8 @@ from grpc_reflection.v1alpha import reflection
 from snapkafka.drivers.remote.inputs import CODECS, Bounds, Input, Marker, require_node
 from snapkafka.drivers.remote.participant import Participant, Place
 from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
+from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
 from snapkafka.kafka.login import clients
-from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.protocol.records import TopicPartition
 

@@ -12,8 +12,7 @@ import msgspec
 from snapkafka.errors import SnapkafkaError
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ops import Details, SnapshotInfo, check_info, details, instant, summary
-from snapkafka.protocol.ledger_state import SnapshotView, Status
-from snapkafka.protocol.restores import RestoreView
+from snapkafka.protocol import RestoreView, SnapshotView, Status
 from snapkafka.query.locate import StoredFiles, stored
 
 from .access import within

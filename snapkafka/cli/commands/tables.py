@@ -67,7 +67,7 @@ def _print_queried(found: ops.Queried) -> None:
         found.rows, *((name, lambda row, name=name: cell(row[name])) for name in columns), whole=True
     )
     if not found.rows:
-        console.print("No rows.")
+        console.print("0 rows")
     if hidden := [name for name in found.columns if name not in columns]:
         console.print(f"Not shown: {', '.join(hidden)} (bytes; --csv).", style="dim")
     if found.more:

@@ -23,8 +23,7 @@ from snapkafka.checks import CutView, Keeping, LogBounds
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import TopicAdmin
-from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.protocol.records import Retention, TopicPartition
+from snapkafka.protocol import Captured, Retention, TopicPartition
 from snapkafka.topic_config import FOR_EVER_MS, UNBOUNDED, TopicSettings
 from snapkafka.units import format_ms, iso_time, wall_ms
 

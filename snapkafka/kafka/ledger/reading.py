@@ -18,10 +18,9 @@ from snapkafka.errors import (
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin, administration, namespaces_hint
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster, Entry, Ledger, TopicAdmin
-from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol import Captured, Checkpoint
 from snapkafka.protocol.gather import gather
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView, SnapshotView
-from snapkafka.protocol.records import Checkpoint
 
 from .kafka_ledger import KafkaLedger, beginning_is_gone
 

@@ -8,9 +8,8 @@ from typing import Final
 
 from snapkafka.assembly.spec import JobResult
 from snapkafka.manifest import CheckEntry
+from snapkafka.protocol import LedgerState, TopicPartition
 from snapkafka.protocol.forking import prefix_of, prefixed
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import TopicPartition
 from snapkafka.verbs import Result
 
 #: Parameters of ready-made invariants that hold names of topics or apps.

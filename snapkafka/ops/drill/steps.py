@@ -12,10 +12,8 @@ from typing import Any, Final, TypeVar, cast
 from snapkafka.assembly.invariant_files import parameters_of, parse_parameters
 from snapkafka.assembly.spec import JobResult, JobSpec, changed
 from snapkafka.errors import ForkRefusedError, SnapkafkaError, TimedOutError
+from snapkafka.kafka import Connection, KafkaBulk, opened
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin, administration
-from snapkafka.kafka.ledger.reading import opened
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import assemble, verify
 from snapkafka.ops.keep import keep
