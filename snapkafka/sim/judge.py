@@ -108,16 +108,12 @@ class Truth:
         """Return whether an app of the snapshot reads a partition of which the snapshot knows no position."""
         return app in self.apps and app in self.readers.get(tp.topic, ()) and (app, tp) not in self.sources
 
-    def logged(self, step: Step) -> bool:
-        """Return whether the record that a step sent arrived."""
-        return step.record in self.at
-
     def lost(self, step: Step, execution: Execution) -> bool:
         """Return whether the record of a step is nowhere, without a report. A crash does not excuse a process that
         reported that all records were there. An abort excuses it for an event that ran again."""
         excused = step.failed or (execution.died and not self.view.living(execution.process))
         excused = excused or (execution.undone is not None and self.ran_again(execution))
-        return step.effect and not excused and not self.logged(step)
+        return step.effect and not excused and step.record not in self.at
 
     def ran_again(self, execution: Execution) -> bool:
         """Return whether its event ran once more, and the snapshot has that."""
@@ -323,7 +319,7 @@ def _channels(truth: Truth) -> Iterator[Violation]:
 def _unread(truth: Truth) -> Iterator[Violation]:
     """Check that records for an app of the snapshot went into a partition that the snapshot knows."""
     for step in truth.steps.values():
-        if truth.inside[step.number] and step.record is not None and truth.logged(step):
+        if truth.inside[step.number] and step.record is not None and step.record in truth.at:
             tp = step.record[0]
             for app in truth.readers.get(tp.topic, ()):
                 if truth.reads_unknown(app, tp):

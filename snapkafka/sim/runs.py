@@ -24,7 +24,7 @@ from snapkafka.checks import (
 from snapkafka.protocol import LEDGER_CUT_SHORT, NOT_ALIGNED
 from snapkafka.protocol.alignment import UNKNOWN
 from snapkafka.protocol.ledger_state import Status
-from snapkafka.protocol.records import Dead, TopicPartition
+from snapkafka.protocol.records import TopicPartition
 
 from .judge import Truth, Violation, causal
 from .world.broker_log import COMMITTED
@@ -266,7 +266,7 @@ def verdict_of(view: CutView, findings: list[Finding], open_paths: Iterable[str]
 def _liveness(world: World) -> list[Violation]:
     """Check that, without further faults, a snapshot is captured within a bound."""
     world.heal()
-    _bury(world)
+    world.bury()
     _settle(world)
     if world.plan.acyclic:
         _expire(world)
@@ -319,11 +319,6 @@ def _load(world: World) -> None:
         world.input_comes()
         for _ in range(LOAD):
             step(world)
-
-
-def _bury(world: World) -> None:
-    for dead in world.bury():
-        world.append_to_ledger(Dead(n=world.number(), dead=dead))
 
 
 def _settle(world: World) -> int:

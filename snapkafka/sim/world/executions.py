@@ -73,11 +73,11 @@ class Runner(LedgerUser):
         match op:
             case ("read" | "gread" as kind, key):
                 self.touch(running, kind, key, write=False)
-                cell = self._table(running, kind).setdefault(key, Cell())
+                cell = self._table(running, kind)[1].setdefault(key, Cell())
                 self.world.history.look(running.execution, cell, f"read {key}")
             case ("write" | "gwrite" as kind, key):
                 self.touch(running, kind, key, write=True)
-                step = self.world.history.write(running.execution, self._table(running, kind), key)
+                step = self.world.history.write(running.execution, self._table(running, kind)[1], key)
                 own = TopicPartition(self.app.changelog, running.partition)
                 tp = own if kind == "write" else self.world.shared_tp
                 self.send(tp, step.number, running, key=key, buffered=True)
@@ -98,16 +98,13 @@ class Runner(LedgerUser):
             case _:
                 self.world.history.step(running.execution, "pause")
 
-    def _table(self, running: SimRunning, kind: str) -> Memory:
-        return self.shared if kind.startswith("g") else running.memory
-
-    @staticmethod
-    def _name(running: SimRunning, kind: str) -> str:
-        return "g" if kind.startswith("g") else f"t{running.partition}"
+    def _table(self, running: SimRunning, kind: str) -> tuple[str, Memory]:
+        """Return the name and the content of the table of a step."""
+        return ("g", self.shared) if kind.startswith("g") else (f"t{running.partition}", running.memory)
 
     def touch(self, running: SimRunning, kind: str, key: str, *, write: bool) -> None:
         if self.machine.colours.tearing:
-            name = self._name(running, kind)
+            name, _ = self._table(running, kind)
             self.torn(lambda: self.machine.colours.touch(running.cause, name, key, write=write))
 
     def expire_window(self) -> bool:
@@ -131,16 +128,16 @@ class Runner(LedgerUser):
 
     def _hold(self, running: SimRunning, kind: str, key: str) -> None:
         """Look up a value that changes in place."""
-        name, cause = self._name(running, kind), running.cause
+        (name, table), cause = self._table(running, kind), running.cause
         unrecorded = kind.endswith("hold")
         self.torn(lambda: self.machine.colours.hold(cause, name, key, unrecorded=unrecorded))
-        cell = self._table(running, kind).setdefault(key, Cell())
+        cell = table.setdefault(key, Cell())
         running.held[f"{name} {key}"] = cell, self.machine.colours.epoch
         self.world.history.look(running.execution, cell, f"{kind} {key}")
 
     def _look_again(self, running: SimRunning, kind: str, key: str) -> None:
         """Read a value through what is held, or change it there."""
-        name = self._name(running, kind)
+        name, _ = self._table(running, kind)
         cell, epoch = running.held[f"{name} {key}"]
         change = kind.endswith("change")
         self.world.count("changes_in_place" if change else "later_looks")
@@ -150,9 +147,8 @@ class Runner(LedgerUser):
         (history.change if change else history.look)(running.execution, cell, f"{kind} {key}")
 
     def _iterate(self, running: SimRunning, kind: str) -> None:
-        name, cause = self._name(running, kind), running.cause
+        (name, table), cause = self._table(running, kind), running.cause
         self.torn(lambda: self.machine.colours.iterate(cause, name))
-        table = self._table(running, kind)
         running.iterator = sorted(table.items(), reverse=True)
         self.world.history.step(running.execution, kind)
 

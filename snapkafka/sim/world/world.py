@@ -7,12 +7,20 @@ One random number generator decides; the same seed gives the same run, byte for 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 
 from snapkafka.protocol.alignment import known_graph
 from snapkafka.protocol.events import StopAsked
-from snapkafka.protocol.records import Bye, Hello, InputTopic, LogEnd, RunsWithout, TopicPartition, Trigger
+from snapkafka.protocol.records import (
+    Bye,
+    Dead,
+    Hello,
+    InputTopic,
+    LogEnd,
+    RunsWithout,
+    TopicPartition,
+    Trigger,
+)
 
 from .broker_log import ABORTED, SimStored
 from .process import Process
@@ -205,7 +213,8 @@ class World(Surroundings):
             while sum(p.app is app for p in self.processes) < app.workers:
                 self.launch(app.name)
 
-    def bury(self) -> Iterable[int]:
-        """Return the processes that the ledger counts among the living, and that are not."""
+    def bury(self) -> None:
+        """Declare dead whom the ledger counts among the living, and who is not."""
         here = {p.machine.process for p in self.processes}
-        return [view.process for view in self.fold.living() if view.process not in here]
+        for dead in [view.process for view in self.fold.living() if view.process not in here]:
+            self.append_to_ledger(Dead(n=self.number(), dead=dead))
