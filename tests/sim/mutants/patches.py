@@ -7,10 +7,9 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import replace
 from typing import Any
 
-from snapkafka.protocol import Hello, LedgerState, LedgerView, Position, Report, gather
+from snapkafka.protocol import Hello, LedgerState, LedgerView, Position, Report
 from snapkafka.sim import Process, SimStored, runs
 
 Patch = Callable[[], AbstractContextManager[object]]
@@ -75,39 +74,6 @@ def unmet(*ways: str) -> Patch:
         return blind
 
     return patching(Process, "meets", make)
-
-
-def shifted(ends: int = 0, positions: int = 0) -> Patch:
-    """Shift ranges by one."""
-
-    def make(gather: Any) -> Any:
-        def shifted(state: Any, epoch: int) -> Any:
-            found = gather(state, epoch)
-            senders = tuple(replace(s, white_end=max(0, s.white_end + ends)) for s in found.senders)
-            inputs = tuple(
-                replace(
-                    i,
-                    agents=tuple(replace(a, offset=max(0, a.offset + positions)) for a in i.agents),
-                    position=max(0, i.position + positions),
-                )
-                for i in found.inputs
-            )
-            return replace(found, senders=senders, inputs=inputs)
-
-        return shifted
-
-    return patching(gather, "gather", make)
-
-
-def forget_the_unacknowledged(gather: Any) -> Any:
-    """Report no send of unknown outcome."""
-
-    def forgetful(state: Any, epoch: int) -> Any:
-        found = gather(state, epoch)
-        known = (replace(s, unacknowledged=(), landed_end=0) for s in found.senders)
-        return replace(found, senders=tuple(known))
-
-    return forgetful
 
 
 def report_for_the_dead(leave: Any) -> Any:

@@ -41,10 +41,8 @@ from .patches import (
     always,
     both,
     edit,
-    forget_the_unacknowledged,
     patching,
     report_for_the_dead,
-    shifted,
     unasked,
     unmet,
     unseen,
@@ -91,6 +89,34 @@ class Mutant:
 
 stuck = partial(Mutant, by=LIVENESS)
 wrong = partial(Mutant, by=VERDICT)
+
+
+def sent_in_white(**values: str) -> Patch:
+    """Let a snapshot state something else of what each process has sent."""
+    given = ", ".join(f"{name}={value}" for name, value in values.items())
+    return edit(
+        gather,
+        "_sender_ends",
+        "yield SenderEnd(",
+        "yield replace(SenderEnd(",
+        "(sent))",
+        f"(sent)), {given})",
+    )
+
+
+def starting(later: int) -> Patch:
+    """Let ranges start somewhere else."""
+    agents = f"tuple(replace(it, offset=max(0, it.offset + {later})) for it in agents)"
+    position = f"max(0, position + {later})"
+    return edit(
+        gather,
+        "_input_cuts",
+        "agents=agents",
+        f"agents={agents}",
+        "position=position",
+        f"position={position}",
+    )
+
 
 WHITE_RUNNING: Final = "        and not colours.white_running(cut.epoch)\n"
 WHITE_UNACKED: Final = "        and not colours.white_unacked(cut.epoch)\n"
@@ -176,9 +202,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         always(closing, "unknown_partitions", ())
     ),
     Mutant("R7 report: at the cut", sober, 5, "cut").patched(always(closing, "ready", True)),
-    Mutant("R8 end: of ranges, one too early", sober, 6, "cut").patched(shifted(ends=-1)),
-    Mutant("R8 start: of ranges, one too early", sober, 0, "cut").patched(shifted(positions=-1)),
-    Mutant("R8 late start: of ranges, one too late", sober, 6, "cut").patched(shifted(positions=1)),
+    Mutant("R8 end: of ranges, one too early", sober, 6, "cut").patched(
+        sent_in_white(white_end="max(0, sent.white_end - 1)")
+    ),
+    Mutant("R8 start: of ranges, one too early", sober, 0, "cut").patched(starting(-1)),
+    Mutant("R8 late start: of ranges, one too late", sober, 6, "cut").patched(starting(1)),
     Mutant("R8 left: such senders are forgotten", faults(stop=0.01, crash=0.01), 13, "left").patched(
         edit(CutView, "in_channel", "return record.offset < source.log_end", "return False")
     ),
@@ -296,7 +324,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         always(CutView, "is_copy", False)
     ),
     wrong("V1 landed: after a time-out, counts as never sent", plans.unsettled, 5).patched(
-        patching(gather, "gather", forget_the_unacknowledged)
+        sent_in_white(unacknowledged="()", landed_end="0")
     ),
     wrong("V1 many: earliest failed sends are forgotten", faults(fail_send=0.1), 8).patched(
         patching(sent, "_joined", lambda _: lambda ranges: ranges[-1:])
