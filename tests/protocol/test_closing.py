@@ -39,10 +39,7 @@ def test_r7_who_has_sent_nothing_and_reads_nothing_asks_the_broker_for_nothing(w
     epoch = world.trigger(ttl_ms=77)
     actions = p.feed(LedgerRead(offset=epoch - 1, record=world.ledger[-1]))
     (report,) = records(p, Report)
-    assert actions == [
-        TurnedRed(epoch=epoch, previous=0, heard="ledger"),
-        StartTimer(epoch=epoch, ttl_ms=77),
-    ]
+    assert actions == [TurnedRed(epoch=epoch, previous=0, heard="ledger"), StartTimer(epoch=epoch, ttl_ms=77)]
     assert report.assigned == -1, "no inputs yet"
 
 
@@ -106,7 +103,6 @@ def test_r15_a_marker_that_cannot_be_sent_by_who_was_taken_for_dead_meanwhile_ha
     """It is told in the midst of a send of the app's: what is raised here the app would get."""
     p.start(A, 0)
     epoch = world.take(p, q)
-    p.hold = True
     world.append(Dead(n=5, dead=p.id))
     p.catch_up()
     assert p.machine.process is None, "else nothing is shown"
@@ -192,10 +188,7 @@ def test_r8_a_marker_ends_the_channel_of_just_the_cuts_that_it_is_for(world: Wor
     q.feed(ChannelEnded(tp=A, offset=7, sender=7, epoch=second, previous=0))
     assert {
         epoch: [(r.start, r.end) for r in cut.recorded] for epoch, cut in q.machine.open.cuts.items()
-    } == {
-        first: [(1, 5)],
-        second: [(1, 6)],
-    }
+    } == {first: [(1, 5)], second: [(1, 6)]}
     q.feed(ChannelEnded(tp=B, offset=0, sender=8, epoch=first, previous=0))
     assert q.machine.open.cuts[first].recorded[-1].start == 0, (
         "a marker below our position: the channel is empty"

@@ -160,7 +160,6 @@ class Process:
         self.asked: list[Action] = []
         self.unacked: list[Sending] = []
         self.turned: list[TurnedRed] = []
-        self.hold = False  # what it appends to the ledger is under way, and stays so
         self.hold_markers = False  # they are sent, and not acknowledged
         self.hold_timing = False  # its cut is not measured, and so stays open
         if join:
@@ -226,8 +225,7 @@ class Process:
         match action:
             case AppendToLedger(record=record):
                 self.asked.append(action)
-                if not (self.hold and isinstance(record, Report)):
-                    self.world.append(record)
+                self.world.append(record)
             case SendMarkers():
                 self.asked.append(action)
                 for tp in action.tps:

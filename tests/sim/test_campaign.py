@@ -194,10 +194,7 @@ KINDS = {
         {"aligned": 1.01, "failed: not-aligned": 0.1, "inputs_held": 0.02, "records_held": 0.02},
     ),
     "aligned, cycles": Kind(
-        lambda plan: replace(plan, align=True),
-        range(24),
-        range(30, 400),
-        {"failed: not-aligned": 0.1},
+        lambda plan: replace(plan, align=True), range(24), range(30, 400), {"failed: not-aligned": 0.1}
     ),
 }
 NIGHTLY = (pytest.mark.nightly, pytest.mark.timeout(3600))

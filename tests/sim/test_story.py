@@ -124,10 +124,7 @@ def test_the_judge_of_cuts_sees_a_wrong_one() -> None:
                 lost += 1
                 wrong = replace(
                     outcome,
-                    processes={
-                        **outcome.processes,
-                        channel.sender: outcome.processes[channel.sender][:-1],
-                    },
+                    processes={**outcome.processes, channel.sender: outcome.processes[channel.sender][:-1]},
                 )
                 moved += bool(complaints(run.history, wrong))
     assert lost > 50
@@ -239,10 +236,7 @@ BAD_FILES = [
     ("{", "is not JSON"),
     ("[" * 200_000, "is not JSON"),
     ('{"processes": ["N1"], "channels": []}', "missing required field `steps`"),
-    (
-        '{"processes": ["N1", "N1"], "channels": [], "steps": []}',
-        "two processes of one name",
-    ),
+    ('{"processes": ["N1", "N1"], "channels": [], "steps": []}', "two processes of one name"),
     ('{"processes": ["a->b"], "channels": [], "steps": []}', "$.processes[0]"),
     ('{"processes": ["N1"], "channels": [["N1"]], "steps": []}', "$.channels[0]"),
     ('{"processes": ["N1"], "channels": [["N1", "N2"]], "steps": []}', "there is no process N2"),

@@ -15,15 +15,7 @@ from snapkafka.protocol.events import (
     RecordMet,
     TimerExpired,
 )
-from snapkafka.protocol.records import (
-    NOBODY,
-    Hello,
-    InputTopic,
-    LedgerRecord,
-    Report,
-    Table,
-    TailLost,
-)
+from snapkafka.protocol.records import NOBODY, Hello, InputTopic, LedgerRecord, Report, Table, TailLost
 
 from .broker_log import SimStored
 from .sending import Sender
