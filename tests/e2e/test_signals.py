@@ -6,14 +6,12 @@ sent again to a new process. What was started carries a mark in its environment,
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from typing import Final
 import psutil
 import pyspark
 import pytest
+from anyio.from_thread import start_blocking_portal
 
 import snapkafka.assembly
 from snapkafka.errors import TimedOutError
@@ -186,17 +185,8 @@ def living(bootstrap: str, namespace: str, *, reports: bool) -> Iterator[None]:
     """A process that takes part in snapshots, in a thread of its own; without `reports` none is ever captured."""
     create_topics(bootstrap, topic := f"{namespace}-orders")
     alive = process(Connection(bootstrap=bootstrap), namespace, topic, reports=reports)
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    try:
-        asyncio.run_coroutine_threadsafe(alive.__aenter__(), loop).result(60)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(alive):
         yield
-        asyncio.run_coroutine_threadsafe(alive.__aexit__(None, None, None), loop).result(60)
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(30)
-        loop.close()
 
 
 @pytest.fixture(scope="module")

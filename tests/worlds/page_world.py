@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 import json
-import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
@@ -15,16 +13,17 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+from anyio.from_thread import start_blocking_portal
 from msgspec import structs
 
 from snapkafka import ops
 from snapkafka.errors import StorageError
 from snapkafka.manifest import AppendedEntry, CheckEntry, Manifest, RestorableEntry, WitnessEntry
 from snapkafka.protocol import Abort, CheckResult, InputCut, LedgerState, Restore, Trigger, Verdict
-from snapkafka.service import Settings, make_app, serve
 from tests.unit.drawing.test_drawing import rewrite
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import Row, in_state, write_snapshot
+from tests.worlds.service_world import listening
 from tests.worlds.stores import LocalStore
 
 SIZES = {"one": 1, "twenty": 20, "hundred": 100}
@@ -39,29 +38,13 @@ def serving(
     cluster: FakeCluster, *roots: str, assemble: Callable[..., Awaitable[Any]] = nothing, **settings: Any
 ) -> Iterator[str]:
     """The service in a thread of its own; its URL."""
-    chosen = Settings(port=0, roots=roots, **settings)
-    url: list[str] = []
-    loop = asyncio.new_event_loop()
-    app = make_app(cluster, "shop", chosen)
-    task: list[asyncio.Task[None]] = []
-
-    async def run() -> None:
-        task.append(asyncio.ensure_future(serve(app, chosen, url.append)))
-        with contextlib.suppress(asyncio.CancelledError):
-            await task[0]
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
-    thread.start()
-    try:
-        deadline = time.monotonic() + 60
-        while not url:
-            assert time.monotonic() < deadline and thread.is_alive(), "the service did not listen"
-            time.sleep(0.05)
-        with patch.multiple(ops, assemble=assemble, verify=nothing, list_forks=forks):
-            yield url[0]
-    finally:
-        loop.call_soon_threadsafe(task[0].cancel)
-        thread.join(30)
+    served = listening(cluster, "shop", roots=roots, **settings)
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(served) as url,
+        patch.multiple(ops, assemble=assemble, verify=nothing, list_forks=forks),
+    ):
+        yield url
 
 
 def folded(cluster: FakeCluster) -> LedgerState:

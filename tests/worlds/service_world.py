@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -11,9 +12,10 @@ from unittest.mock import patch
 from starlette.testclient import TestClient
 
 from snapkafka import ops
+from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.protocol import CheckResult, Verdict
-from snapkafka.service import Settings, make_app
+from snapkafka.service import Settings, make_app, serve
 from snapkafka.until import blocking_until
 from tests.worlds.fakes import FakeCluster
 from tests.worlds.on_disk import write_snapshot
@@ -25,7 +27,9 @@ HOST = "localhost:8023"
 
 
 @contextmanager
-def served(cluster: FakeCluster, roots: tuple[str, ...] = (STORAGE,), **more: Any) -> Iterator[TestClient]:
+def served(
+    cluster: FakeCluster | Connection, roots: tuple[str, ...] = (STORAGE,), **more: Any
+) -> Iterator[TestClient]:
     """A client of the service, once that has read the ledger."""
     verbs = {name: more.pop(name) for name in ("assemble", "verify", "list_forks") if name in more}
     clock = {"clock": more.pop("clock")} if "clock" in more else {}
@@ -38,6 +42,20 @@ def served(cluster: FakeCluster, roots: tuple[str, ...] = (STORAGE,), **more: An
     ):
         until(lambda: client.get("/readyz").status_code == 200, "the service to be ready")
         yield client
+
+
+@asynccontextmanager
+async def listening(cluster: FakeCluster, namespace: str = "ns", **settings: Any) -> AsyncIterator[str]:
+    """The service on a real socket; its URL."""
+    chosen = Settings(port=0, **settings)
+    shown: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.ensure_future(serve(make_app(cluster, namespace, chosen), chosen, shown.set_result))
+    try:
+        await asyncio.wait([shown, serving], timeout=60, return_when=asyncio.FIRST_COMPLETED)
+        yield shown.result()
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])
 
 
 def until(holds: Callable[[], bool], what: str, seconds: float = 30.0) -> None:

@@ -18,14 +18,14 @@ from starlette.testclient import TestClient
 from snapkafka.assembly import JobSpec
 from snapkafka.errors import BadInputError, StorageError
 from snapkafka.protocol import Verdict
-from snapkafka.service import Settings, Tokens, make_app, serve
+from snapkafka.service import Settings, Tokens
 from snapkafka.service.access import Role, foreign, within
 from snapkafka.service.app import SECURITY_HEADERS
 from snapkafka.service.server import BoundedProtocol
 from snapkafka.store import open_store
 from snapkafka.until import Tries
-from tests.worlds.fakes import FakeCluster, Worker
-from tests.worlds.service_world import STORAGE, asked, assembled, served, until
+from tests.worlds.fakes import FakeCluster
+from tests.worlds.service_world import STORAGE, asked, assembled, listening, served, until
 
 READ, TRIGGER, ADMIN = "read-0123456789abcdef", "trigger-0123456789abcdef", "admin-0123456789abcdef"
 TOKENS = Tokens.parse(f"# three roles\nread:{READ}\n\ntrigger:{TRIGGER}\nadmin:{ADMIN}\n", "tokens.txt")
@@ -228,20 +228,10 @@ def test_a_query_has_its_time_memory_and_rows(cluster: FakeCluster, tmp_path: Pa
 
 
 @contextlib.asynccontextmanager
-async def listening(**more: Any) -> AsyncIterator[int]:
+async def at_port(**settings: Any) -> AsyncIterator[int]:
     """The service on a real socket; its port."""
-    cluster = FakeCluster()
-    Worker(cluster.the_ledger, "shop", "orders")
-    settings = Settings(port=0, roots=(STORAGE,), **more)
-    shown: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.ensure_future(serve(make_app(cluster, "ns", settings), settings, shown.set_result))
-    try:
-        async with asyncio.timeout(30):
-            url = await shown
+    async with listening(FakeCluster(), roots=(STORAGE,), **settings) as url:
         yield int(url.rstrip("/").rpartition(":")[2])
-    finally:
-        serving.cancel()
-        await asyncio.wait([serving])
 
 
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
@@ -254,7 +244,7 @@ BODY = b"Content-Type: application/json\r\nContent-Length: 6000\r\n\r\n{"
     ids=["head", "body"],
 )
 async def test_a_request_that_comes_slowly_is_cut_off_and_others_are_served(begins: bytes) -> None:
-    async with listening(header_s=0.3) as port, asyncio.timeout(30):
+    async with at_port(header_s=0.3) as port, asyncio.timeout(30):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         ended = asyncio.ensure_future(end_of(reader))
         writer.write(begins)
@@ -287,13 +277,13 @@ async def test_no_part_of_an_answer_waits_for_the_client_to_acknowledge_another(
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(BoundedProtocol, "connection_made", seen)
-        async with listening() as port, asyncio.timeout(30):
+        async with at_port() as port, asyncio.timeout(30):
             assert b" 200 " in await get(port, "/healthz")
     assert made and all(made)
 
 
 async def test_what_is_not_http_and_a_head_that_is_too_large_are_refused() -> None:
-    async with listening() as port, asyncio.timeout(30):
+    async with at_port() as port, asyncio.timeout(30):
         assert (await whole(port, b"\x16\x03\x01 hello\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
         for size, status in ((15_000, 200), (200_000, 400)):
             head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Large: "
@@ -327,7 +317,7 @@ async def served_at(port: int, path: str) -> None:
 
 
 async def test_live_streams_are_bounded_and_end_with_their_clients() -> None:
-    async with listening(streams_max=1) as port, asyncio.timeout(30):
+    async with at_port(streams_max=1) as port, asyncio.timeout(30):
         await served_at(port, "/readyz")
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
