@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, Final, Self
 
@@ -20,7 +19,6 @@ from snapkafka import ports
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, translated
-from snapkafka.logs import about
 from snapkafka.ports import HOLE, Entry
 from snapkafka.wire.codec import UndecodableError, decode
 
@@ -49,8 +47,6 @@ class Gulps:
         self._ended.clear()
 
 
-logger = logging.getLogger("snapkafka")
-
 #: The broker answers a fetch at once when there is something, else after this long; it only bounds idle traffic.
 FETCH_WAIT_MS: Final = 500
 #: How often a waiting reader checks whether the ledger is still the same one.
@@ -60,7 +56,7 @@ LOOK_UP_MS: Final = 250
 SLICE_S: Final = 0.005
 #: What took longer to get had to be waited for, so nothing is behind.
 AT_HAND_S: Final = 0.005
-#: So many of the fetched records are taken at once; one, where some of them cannot be parsed.
+#: So many of the fetched records are taken at once.
 AT_ONCE: Final = 200
 #: Between two checks of the topic id: one small request per process.
 WATCH_S: Final = 3.0
@@ -98,7 +94,8 @@ async def read_entries(
     Raises:
         LedgerRecreatedError: it is not.
         LedgerCutShortError: it has lost records that were read.
-        LedgerUnusableError: what lies below the first record has been deleted, or the right to read is missing.
+        LedgerUnusableError: what lies below the first record has been deleted, the client cannot parse a record, or the
+            right to read is missing.
         BrokerUnavailableError: nobody answers.
     """
     if until is not None and start >= until:
@@ -148,8 +145,6 @@ class _Reader:
         self._same = same
         self._suspect = suspect
         self._consumer: Any = None
-        self._at_once, self._alone = AT_ONCE, 0  # how many records are taken at once; for how long it is one
-        self._said = False  # that records are compressed with a codec that is not installed
         self.next = start
 
     async def __aenter__(self) -> Self:
@@ -171,8 +166,8 @@ class _Reader:
 
     def pause(self) -> bool:
         """Fetch nothing for now: the client would fetch the next record while this one is read, and wake up for it.
-        Return False if more is at hand already, or has to be taken one by one."""
-        if self._at_once == 1 or self._consumer._fetcher._records:
+        Return False if more is at hand already."""
+        if self._consumer._fetcher._records:
             return False
         self._consumer.pause(self._tp)
         return True
@@ -183,18 +178,8 @@ class _Reader:
 
     async def some(self) -> Iterable[Entry]:
         """Return the entries at hand, decoded one by one as they are taken; wait a little for the first."""
-        try:
-            with translated(self._connection, "read the ledger"):
-                batches = await self._fetch()
-        except _UnreadableError:
-            if self._at_once > 1:  # one that cannot be parsed spoils all that are taken with it
-                self._at_once, self._alone = 1, AT_ONCE
-                self._consumer.seek(self._tp, self.next)
-                return []
-            return [self._skip()]
-        if self._at_once == 1:
-            self._alone -= 1
-            self._at_once = 1 if self._alone else AT_ONCE
+        with translated(self._connection, "read the ledger"):
+            batches = await self._fetch()
         if batches:
             return (self._entry(record) for records in batches.values() for record in records)
         position = self._consumer._subscription.subscription.assignment.state_value(self._tp).position
@@ -205,7 +190,7 @@ class _Reader:
 
     async def _fetch(self) -> Any:
         try:
-            return await self._consumer.getmany(self._tp, timeout_ms=LOOK_UP_MS, max_records=self._at_once)
+            return await self._consumer.getmany(self._tp, timeout_ms=LOOK_UP_MS, max_records=AT_ONCE)
         except errors.OffsetOutOfRangeError as error:
             self._suspect.set()
             if not await self._same():
@@ -214,27 +199,15 @@ class _Reader:
                 f"ledger {self._tp.topic} no longer has offset {self.next}: it was trimmed",
                 hint="run it again: it starts where the ledger now begins",
             ) from error
-        except (errors.UnsupportedCodecError, errors.CorruptRecordException) as error:
-            if isinstance(error, errors.UnsupportedCodecError) and not self._said:
-                self._said = True
-                logger.warning(
-                    "snapkafka: records of ledger %s are compressed and cannot be read here (%s); set"
-                    " compression.type=producer on the topic (docs/reference/ledger.md)",
-                    self._tp.topic,
-                    error,
-                    extra=about(),
-                )
-            raise _UnreadableError from error
-        except (TimeoutError, errors.KafkaError, OSError):
-            raise
-        except Exception as error:  # whatever the client's parser raises for damaged bytes
-            raise _UnreadableError from error
-
-    def _skip(self) -> Entry:
-        """Skip one offset that cannot be parsed."""
-        self.next += 1
-        self._consumer.seek(self._tp, self.next)
-        return Entry(self.next - 1, 0, None)
+        except Exception as error:  # the client's parser raises anything for damaged bytes
+            unparsed = isinstance(error, errors.UnsupportedCodecError | errors.CorruptRecordException)
+            if not unparsed and isinstance(error, TimeoutError | errors.KafkaError | OSError):
+                raise
+            raise LedgerUnusableError(
+                f"a record of ledger {self._tp.topic} at offset {self.next} or soon after it cannot be parsed: {error}",
+                hint="install its codec (pip install 'aiokafka[all]'); if it is damaged, delete the topic and restart"
+                " the services",
+            ) from error
 
     def _entry(self, record: Any) -> Entry:
         self.next = record.offset + 1
@@ -253,7 +226,3 @@ class _Reader:
                 raise LedgerRecreatedError(self._tp.topic)
             if self._suspect.is_set():
                 await asyncio.sleep(WATCH_S)  # nobody has answered
-
-
-class _UnreadableError(Exception):
-    """The client library cannot parse the record at the next offset."""

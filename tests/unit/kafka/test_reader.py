@@ -1,4 +1,4 @@
-"""What a reader of the ledger makes of an offset that is not there or cannot be parsed, and how it shares the loop."""
+"""How a reader of the ledger shares the loop, and what it remembers of what it has read."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ TP = KafkaPartition("_snapkafka.n", 0)
 
 
 class Log:
-    """The part of aiokafka's consumer that the reader uses, on a log whose records at some offsets cannot be parsed."""
+    """The part of aiokafka's consumer that the reader uses."""
 
-    def __init__(self, length: int, damaged: frozenset[int] = frozenset()) -> None:
-        self.length, self.damaged, self.at = length, damaged, 0
-        self.asked: list[int] = []
+    def __init__(self, length: int) -> None:
+        self.length, self.at = length, 0
 
     async def start(self) -> None: ...
 
@@ -39,10 +38,7 @@ class Log:
         self.at = offset
 
     async def getmany(self, _: Any, *, timeout_ms: int, max_records: int) -> dict[KafkaPartition, list[Any]]:
-        self.asked.append(max_records)
         end = min(self.at + max_records, self.length)
-        if not self.damaged.isdisjoint(range(self.at, end)):
-            raise ValueError("a damaged record")  # the client gives none of those that were taken with it
         found = [
             SimpleNamespace(offset=at, value=b"", timestamp=at, headers=()) for at in range(self.at, end)
         ]
@@ -67,19 +63,6 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Log, int], AsyncIterator[
         )
 
     return opened
-
-
-async def test_records_that_cannot_be_parsed_are_garbage_and_spoil_none_that_are_taken_with_them(
-    read: Callable[[Log, int], AsyncIterator[Entry]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reader, "decode", lambda value: Pause(n=1, paused=True))
-    log = Log(1_000, damaged=frozenset({0, 5, 6, 450, 999}))
-    found = [entry async for entry in read(log, 1_000)]
-    assert [entry.offset for entry in found] == list(range(1_000))
-    assert {entry.offset for entry in found if entry.record is None} == log.damaged
-    assert max(log.asked[-2:]) == 1 and log.asked.count(reader.AT_ONCE) > 3, (
-        "one by one around them, and then no more"
-    )
 
 
 async def test_r15_others_have_their_turn_after_each_slice(
