@@ -18,24 +18,7 @@ from snapkafka.sim import WorldPlan, make_plan, played, run
 from snapkafka.sim.judge import causal
 from snapkafka.sim.runs import truth_of
 from tests.sim.campaign import campaign
-from tests.sim.mutants.plans import (
-    acyclic,
-    aligned_slowly,
-    disordered,
-    faults,
-    late,
-    losing,
-    relayed,
-    relays_off,
-    renewed,
-    skipping,
-    stripped,
-    unanswered,
-    unnoticed,
-    unsettled,
-    windows,
-    without,
-)
+from tests.sim.mutants import plans
 from tests.sim.mutants.search import caught_by
 from tests.sim.mutants.table import MUTANTS, Mutant
 
@@ -100,11 +83,11 @@ LOST_TAIL_PER_SEED = dict.fromkeys(LOST_TAIL, 0.3) | {"VERIFIED": 0.2}
 RESTLESS: Final = 157
 KINDS = {
     # R3: those that a reader passes are listed as never read, and no others.
-    "passed": Kind(skipping, range(40), (), {"skipped": 2.5, "found: never-read": 2.5}),
+    "passed": Kind(plans.skipping, range(40), (), {"skipped": 2.5, "found: never-read": 2.5}),
     # R3: records that are handed out after later ones. Some come while a snapshot is open, and it fails; some after
     # it was captured, and nobody can prove it any more.
     "disordered": Kind(
-        disordered,
+        plans.disordered,
         (*range(24), 29),
         range(150),
         {"out_of_order": 3.3, f"failed: {OUT_OF_ORDER}": 0.6, "UNVERIFIABLE": 0.005, "VERIFIED": 1.3},
@@ -112,7 +95,7 @@ KINDS = {
     # R4, R15: red records are taken in though nobody could read of their trigger, and inputs run unannounced, also
     # where it is not even known yet where they started: what is mixed by that is aborted by name.
     "unanswered": Kind(
-        unanswered,
+        plans.unanswered,
         range(8),
         range(120),
         dict.fromkeys(("silent_ledgers", "unannounced", "late_told"), 0.33)
@@ -120,40 +103,44 @@ KINDS = {
     ),
     # R10: workers start without snapkafka, say `Hello` late, or stand down: the snapshot fails, or is unproven.
     "without": Kind(
-        without,
+        plans.without,
         (*range(16), RESTLESS),
         range(1_500),
         dict.fromkeys(WITHOUT_SNAPKAFKA, 0.12) | {"VERIFIED": 0.5},
     ),
     # R6: what an app without snapkafka answers by, it may have read in red.
     "answered without": Kind(
-        lambda _: replace(without(make_plan(1299)), faults={"bare": 0.5, "expire": 0.02}),
+        lambda _: replace(plans.without(make_plan(1299)), faults={"bare": 0.5, "expire": 0.02}),
         (177, 315, 358, 644),
         (),
         {"torn": 1.0, "captured": 1.0},
     ),
     # R6: who reads a window in white that has expired in red is torn; one that expired before the cut tears nobody.
     "windows": Kind(
-        windows, range(24), range(600), dict.fromkeys(("windows_expired", "torn", "captured"), 1.0)
+        plans.windows, range(24), range(600), dict.fromkeys(("windows_expired", "torn", "captured"), 1.0)
     ),
     # R10, R15: the ledger takes a `Hello` long after its worker has begun; what it did until then bears no header.
     "late": Kind(
-        lambda plan: late(replace(plan, retries=0)),
+        lambda plan: plans.late(replace(plan, retries=0)),
         range(30, 40),
         range(400),
         {"bare_sends": 1.01, "VERIFIED": 1.01},
     ),
     # R2: a relay out of scope, for which the ledger hangs, is named, and so is one that is switched off; if it turned
     # red as well the snapshot is as good as any other.
-    "relay hangs": Kind(relayed, range(60), (), {"VERIFIED_OPEN": 10 / 60, "VERIFIED": 0.84}),
-    "relay off": Kind(relays_off, range(60), (), {"VERIFIED_OPEN": 200 / 60, "VERIFIED": 0.84}),
+    "relay hangs": Kind(plans.relayed, range(60), (), {"VERIFIED_OPEN": 10 / 60, "VERIFIED": 0.84}),
+    "relay off": Kind(plans.relays_off, range(60), (), {"VERIFIED_OPEN": 200 / 60, "VERIFIED": 0.84}),
     "relay sound": Kind(
-        lambda plan: replace(relayed(plan), faults={}), range(60), (), {"VERIFIED": 0.84}, ("VERIFIED_OPEN",)
+        lambda plan: replace(plans.relayed(plan), faults={}),
+        range(60),
+        (),
+        {"VERIFIED": 0.84},
+        ("VERIFIED_OPEN",),
     ),
     # R7 (design, section 12): ends and positions belong to a topic id. The snapshot that a recreation happens to cannot
     # be proven; once the sender has sent there again, the next ones are.
     "renewed": Kind(
-        renewed,
+        plans.renewed,
         range(60),
         (),
         {"topics_recreated": 1.01, "UNVERIFIABLE": 1.01, "VERIFIED": 0.67},
@@ -161,20 +148,20 @@ KINDS = {
     ),
     # R7, R8, R15 (design, section 11): what landed counts as sent, a copy is a note, what is lost is in the verdict.
     "unsettled": Kind(
-        lambda plan: unsettled(replace(plan, scope=())),
+        lambda plan: plans.unsettled(replace(plan, scope=())),
         range(20),
         (),
         dict.fromkeys(("timed_out", "queued_again", "found: landed", "found: copy"), 0.51)
         | dict.fromkeys(("landed_late", "found: send-failed", "failed: send-unsettled", "VERIFIED"), 0.21),
     ),
     # R11: some have read what a ledger has lost, some have not; some read on where it has grown again.
-    "losing": Kind(losing, range(20), range(100), LOST_TAIL_PER_SEED),
+    "losing": Kind(plans.losing, range(20), range(100), LOST_TAIL_PER_SEED),
     "losing unnoticed": Kind(
-        unnoticed, range(20, 40), range(100), LOST_TAIL_PER_SEED | {"UNVERIFIABLE": 0.05}
+        plans.unnoticed, range(20, 40), range(100), LOST_TAIL_PER_SEED | {"UNVERIFIABLE": 0.05}
     ),
     # R10: positions are committed later than effects, so an event may run again after an abort.
     "aborting": Kind(
-        lambda plan: replace(aligned_slowly(plan), faults={"abort": 0.05}, exactly_once=True),
+        lambda plan: replace(plans.aligned_slowly(plan), faults={"abort": 0.05}, exactly_once=True),
         range(8),
         range(1000),
         {"aborted_transactions": 1.01},
@@ -188,7 +175,7 @@ KINDS = {
     ),
     # R16: aligned snapshots have nothing in flight, whatever goes wrong.
     "aligned": Kind(
-        acyclic,
+        plans.acyclic,
         range(24),
         range(30, 400),
         {"aligned": 1.01, "failed: not-aligned": 0.1, "inputs_held": 0.02, "records_held": 0.02},
@@ -223,7 +210,7 @@ def test_v4_headers_that_are_removed_on_the_way_make_no_good_verdict() -> None:
     """V4 (design, section 11): one that was received leaves a snapshot unverifiable, one in flight fails it."""
     counts: Counter[str] = Counter()
     for seed in range(20):
-        outcome = run(seed, stripped(replace(make_plan(seed), scope=())))
+        outcome = run(seed, plans.stripped(replace(make_plan(seed), scope=())))
         assert outcome.violations == [], seed
         counts += outcome.counts
     assert counts["found: unstamped-received"] > 60
@@ -240,7 +227,7 @@ def test_r15_a_memory_of_failed_sends_that_overflows_accuses_nobody(
     monkeypatch.setattr(sent, "RANGES_MAX", ranges)
     failed = 0
     for seed in range(20):
-        outcome = run(seed, faults(fail_send=0.1)(make_plan(seed)))
+        outcome = run(seed, plans.faults(fail_send=0.1)(make_plan(seed)))
         assert outcome.violations == [], seed
         failed += outcome.counts["failed_sends"]
     assert failed > 50

@@ -112,12 +112,6 @@ def test_a_violation_comes_with_the_choices_that_lead_there(capsys: pytest.Captu
     assert main(arguments) == 0, "it is the mutant's"
 
 
-def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explore", "--world", "torn"]) == 0
-    said = capsys.readouterr().out
-    assert all(word in said for word in ("distinct states", "transitions", "outcomes", "no violations"))
-
-
 def _key(world: ExploredWorld) -> Hashable:
     """The state of a world, looked at anew, whatever was remembered of it."""
     remembered = world.stage.names

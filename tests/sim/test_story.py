@@ -14,7 +14,7 @@ from snapkafka.sim.story.file import parse_story
 from snapkafka.sim.story.play import main, outcomes
 
 from .causality import Recorded, complaints
-from .scenarios import Scenario, random_scenario, textbook
+from .textbook import Scenario, random_scenario, textbook
 
 TEACHING = Path(__file__).resolve().parents[1] / "scenarios"
 
@@ -202,7 +202,7 @@ def test_one_cut_serves_two_snapshots_in_one_ledger() -> None:
 
 M1 = send("N1", "N2", "m1")
 
-BAD_STEPS = [
+BAD_STEPS: list[tuple[list[Any], int, str]] = [
     ([DRAIN, {"do": "internal", "at": "N9"}], 1, "there is no process N9"),
     ([send("N1", "N1", "m")], 0, "there is no channel N1->N1"),
     ([{"do": "fly"}], 0, "Invalid value"),
@@ -218,21 +218,11 @@ BAD_STEPS = [
 ]
 
 
-@pytest.mark.parametrize(("steps", "index", "problem"), BAD_STEPS)
-def test_a_bad_step_is_named(
-    steps: list[Any], index: int, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One clear line, exit status 2, nothing on stdout."""
-    file = tmp_path / "bad.json"
-    file.write_text(json.dumps({**PAIR, "steps": steps}))
-    assert main([str(file)]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    assert err.startswith(f"error: step {index} ({json.dumps(steps[index])}): {problem}")
-
-
 BAD_FILES = [
+    *(
+        (json.dumps({**PAIR, "steps": steps}), f"error: step {at} ({json.dumps(steps[at])}): {problem}")
+        for steps, at, problem in BAD_STEPS
+    ),
     ("{", "is not JSON"),
     ("[" * 200_000, "is not JSON"),
     ('{"processes": ["N1"], "channels": []}', "missing required field `steps`"),
@@ -251,6 +241,7 @@ BAD_FILES = [
 def test_a_bad_file_is_one_line(
     text: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """It names the step; exit status 2, nothing on stdout."""
     file = tmp_path / "bad.json"
     file.write_text(text)
     assert main([str(file)]) == 2

@@ -2,7 +2,7 @@
 
 The random simulator meets likely histories; this one meets all of them, in worlds small enough for that. It drives the
 same `World` and `Process`, hence the same `WorkerProtocol` and `LedgerState`, and every end is judged by the same
-causal checker and verdict. It works depth first: where several things could happen, each is tried (`lens`),
+causal checker and verdict. It works depth first: where several things could happen, each is tried (`small`),
 on a copy of the world (`choices`); a state that was met before is not entered again (`state`).
 
 An *outcome* describes the snapshots of one run: failed, with a code; or captured, with verdict, positions, ends of
@@ -23,7 +23,7 @@ from snapkafka.sim import runs
 from snapkafka.sim.judge import Violation
 
 from .choices import Choice, ExploredWorld
-from .lens import SmallWorld
+from .small import SmallWorld
 
 #: Of one snapshot: its id, how it ended, and what it holds.
 End = tuple[str, str, tuple[Any, ...]]
