@@ -318,11 +318,8 @@ def test_a_process_joins_where_the_ledger_begins_with_a_checkpoint(
     not know of what it is red for."""
     epoch = world.take(p, q)
     chunks = take_checkpoint(enumerate(world.ledger), first_n=N, chunk=2)
-    upto, machine, hello = (
-        len(world.ledger),
-        WorkerProtocol(),
-        Joined(hello=Hello(n=4711, app="p", host="host")),
-    )
+    upto, machine = len(world.ledger), WorkerProtocol()
+    hello = Joined(hello=Hello(n=4711, app="p", host="host"))
     entries: Entries = list(enumerate(chunks, upto))
     if when == "nobody wrote one":
         entries = list(enumerate(world.ledger[3:], 3))

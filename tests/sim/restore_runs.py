@@ -152,14 +152,10 @@ class RestoreWorld(SmallWorld):
                     if next(tool, "over") == "over":
                         self.holder = None
                         tool = self.tool_again(plan, cut)
-                case "crash":
-                    self.counts["crashes"] += 1
+                case "crash" | "suspend":
+                    self.counts[step] += 1
+                    self.asleep_tools += [tool] if step == "suspend" else []
                     self.holder = None  # as soon as its session is over
-                    tool = self.tool_again(plan, cut)
-                case "suspend":
-                    self.counts["suspended"] += 1
-                    self.holder = None
-                    self.asleep_tools.append(tool)
                     tool = self.tool_again(plan, cut)
                 case "bare":
                     self.bare()

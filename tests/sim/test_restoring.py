@@ -8,7 +8,7 @@ from .restore_runs import BREAKS, RestoreWorld, explore
 
 SEEDS = range(120)
 HAPPENS = """
-    appended crashes suspended late_writes late_sends late_steps held stopped expired stopped_in_order
+    appended crash suspend late_writes late_sends late_steps held stopped expired stopped_in_order
     kept_out bare others aborted not_aborted replaced recreated refused nothing_lacks gone_meanwhile
 """
 

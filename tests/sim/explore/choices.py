@@ -231,8 +231,6 @@ class ExploredWorld(World):
                 self.rebalance(what)
             case "restart":
                 self.launch(what)
-            case "outside":
-                self.broker.append(what, SimStored(hops=self.plan.hops))
             case "crash":
                 self.crash(process)
             case "stop":

@@ -35,16 +35,14 @@ def test_a_stamp_comes_back(ledger: int, check: int, epoch: int, process: int, s
 def test_the_bytes_are_those_of_the_design() -> None:
     """Version+flags (1), ledger id (2), topic-partition check (2), epoch (4), process (4), seq (5); cause: topic check
     (2), partition (2), offset (5). Big-endian."""
-    plain = "10 0102 0304 05060708 090a0b0c 0d0e0f1011"
-    assert headers.stamp(0x0102, 0x0304, 0x05060708, 0x090A0B0C, 0x0D0E0F1011) == bytes.fromhex(plain)
-    caused = "12 0102 0304 05060708 090a0b0c 0d0e0f1011 1213 1415 161718191a"
-    assert headers.stamp_with_cause(
-        0x0102, 0x0304, 0x05060708, 0x090A0B0C, 0x0D0E0F1011, 0x1213, 0x1415, 0x161718191A
-    ) == bytes.fromhex(caused)
-    marker = "11 0102 0304 05060708 090a0b0c 0d0e0f1011 12131415"
-    assert headers.marker(0x0102, 0x0304, 0x05060708, 0x090A0B0C, 0x0D0E0F1011, 0x12131415) == bytes.fromhex(
-        marker
+    place, written = (
+        (0x0102, 0x0304, 0x05060708, 0x090A0B0C, 0x0D0E0F1011),
+        "0102 0304 05060708 090a0b0c 0d0e0f1011",
     )
+    assert headers.stamp(*place) == bytes.fromhex(f"10 {written}")
+    caused = headers.stamp_with_cause(*place, 0x1213, 0x1415, 0x161718191A)
+    assert caused == bytes.fromhex(f"12 {written} 1213 1415 161718191a")
+    assert headers.marker(*place, 0x12131415) == bytes.fromhex(f"11 {written} 12131415")
 
 
 def test_the_checks_are_those_that_spark_computes_with_crc32() -> None:
@@ -106,13 +104,12 @@ def test_no_bytes_whatever_raise(raw: bytes) -> None:
 # -- limits --------------------------------------------------------------------------------------------------
 
 
-def test_nobody_never_stamps() -> None:
+@pytest.mark.parametrize(
+    ("make", "more"), [(headers.stamp, ()), (headers.stamp_with_cause, (1, 2, 3)), (headers.marker, (0,))]
+)
+def test_nobody_never_stamps(make: Any, more: tuple[int, ...]) -> None:
     with pytest.raises(AssertionError):
-        headers.stamp(LEDGER, CHECK, 1, NOBODY, 0)
-    with pytest.raises(AssertionError):
-        headers.stamp_with_cause(LEDGER, CHECK, 1, NOBODY, 0, 1, 2, 3)
-    with pytest.raises(AssertionError):
-        headers.marker(LEDGER, CHECK, 1, NOBODY, 0, 0)
+        make(LEDGER, CHECK, 1, NOBODY, 0, *more)
 
 
 @pytest.mark.parametrize(("partition", "offset"), [(0x1_0000, 5), (5, 1 << 40)])
