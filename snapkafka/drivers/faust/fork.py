@@ -198,20 +198,14 @@ def _settings_of(fork: str, settings: type) -> type:
         theirs: Any = inspect.getattr_static(settings, name)
         return property(lambda conf: translate(conf, theirs.__get__(conf, type(conf))), theirs.__set__)
 
-    def name_of(conf: Any, name: str) -> str:
-        return prefixed(fork, name)
-
-    def beside(conf: Any, folder: Path) -> Path:
+    def beside(folder: Path) -> Path:
         return folder.with_name(prefixed(fork, folder.name))
 
-    def tables_beside(conf: Any, folder: Path) -> Path:
-        return folder if folder.is_relative_to(conf.datadir) else beside(conf, folder)
-
     ways: dict[str, Callable[[Any, Any], Any]] = {
-        "id": name_of,
-        "reply_to": name_of,
-        "datadir": beside,
-        "tabledir": tables_beside,
+        "id": lambda conf, name: prefixed(fork, name),
+        "reply_to": lambda conf, name: prefixed(fork, name),
+        "datadir": lambda conf, folder: beside(folder),
+        "tabledir": lambda conf, folder: folder if folder.is_relative_to(conf.datadir) else beside(folder),
     }
     members = {name: translated(name, translate) for name, translate in ways.items()}
     return type("ForkSettings", (settings,), {"snapkafka_fork": fork, **members})
