@@ -7,7 +7,7 @@ from functools import partial
 
 from snapkafka.checks import CutView, Finding, LogRecord, find, listed
 
-__all__ = ["of_left", "v1", "v2", "v3", "v4", "v5"]
+__all__ = ["said", "v1", "v2", "v3", "v4", "v5"]
 
 
 def _found(check: str, view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
@@ -17,6 +17,9 @@ def _found(check: str, view: CutView, records: Iterable[LogRecord]) -> list[Find
 v1, v2, v3, v4, v5 = (partial(_found, f"V{n}") for n in range(1, 6))
 
 
-def of_left(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
-    """What V1 finds past the ends of processes that left."""
-    return [it for it in v1(view, records) if it.kind in ("left-late", "copy")]
+def said(found: Finding) -> str:
+    """A finding in a few words: kind, topic and offset, process and seq, app, `a` and `b`."""
+    words = [found.kind, f"{found.topic}@{found.offset}"]
+    words += [f"{found.process}#{found.seq}"] * (found.process >= 0)
+    numbers = (f"{name}{it}" for name, it in (("a", found.a), ("b", found.b)) if it >= 0)
+    return " ".join(filter(None, [*words, found.app, *numbers]))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from snapkafka.checks import EXTERNAL, CutView, Finding, LogBounds, LogRecord, find, listed
+from snapkafka.checks import EXTERNAL, CutView, LogBounds, LogRecord, find, listed
 from snapkafka.protocol import (
     BaseCut,
     Captured,
@@ -24,6 +24,7 @@ from snapkafka.protocol import (
     TopicPartition,
     TornEvent,
 )
+from tests.worlds.list_checks import said
 from tests.worlds.little_log import (
     CAPTURED,
     EPOCH,
@@ -424,14 +425,6 @@ CASES: Mapping[tuple[int, ...], Mapping[str, Case]] = {
     (4,): V4,
     (5,): V5 | TWICE,
 }
-
-
-def said(found: Finding) -> str:
-    """A finding in a few words."""
-    words = [found.kind, f"{found.topic}@{found.offset}", f"{found.process}#{found.seq}", found.app]
-    return " ".join(
-        [*filter(None, words), *(f"{name}{it}" for name in "ab" if (it := getattr(found, name)) >= 0)]
-    )
 
 
 @pytest.mark.parametrize(

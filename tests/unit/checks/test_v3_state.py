@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,7 +14,7 @@ from snapkafka.checks import KINDS, CutView, Finding, Keeping, Weight, v3_state
 from snapkafka.checks.v3_state import CLOCKS_MS, facts_of, key_facts
 from snapkafka.protocol import TopicPartition
 from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog
-from tests.worlds.list_checks import v3
+from tests.worlds.list_checks import said, v3
 
 TP = TopicPartition("table", 0)
 SEEDS = 4000
@@ -70,120 +70,99 @@ def _each_changed(**changes: Any) -> Callable[..., Any]:
 
 # -- each by itself --------------------------------------------------------------------------------------------------
 
-
-def table_of(*writes: tuple[int, str | None, int]) -> Changelog:
-    table = Changelog(TP, process=1, keeping=Keeping(age_ms=HOUR, tombstones_ms=24 * HOUR))
-    for key, value, epoch in writes:
-        table.write(key, value, epoch=epoch)
-    return table
-
-
-def test_a_superseded_value_shows_that_the_cleaner_has_not_come_so_far() -> None:
-    """Key 1 is new after the cut; that nothing of it was taken shows key 2."""
-    table = table_of((2, "a", 0), (2, "b", 0), (2, "c", 0), (2, "d", 0), (1, "e", EPOCH))
-    table.compact(2, drop=False)
-    assert [record.offset for record in table.log] == [1, 2, 3, 4]
-    assert v3(table.view, table.log) == []
-    table.compact(4, drop=False)
-    assert v3(table.view, table.log) == [Finding("state-overtaken", *TP, 4, a=3)], "nor does anything else"
+KEPT = Keeping(age_ms=HOUR, tombstones_ms=24 * HOUR)
+BEHIND = -2 * HOUR  # a clock that is behind makes a cut look young
+#: An hour after the cut: as long as that, and what clocks differ by, a record has to stay, or a deletion.
+LONG = HOUR + CLOCKS_MS
+#: A window lives for two hours; what is gone after that and an hour was older at the cut.
+EXPIRED = Keeping(age_ms=HOUR, retained_ms=3 * HOUR)
+UNPROVEN = "state-unproven table@5 a1"
 
 
-def test_v3_a_cut_that_seems_to_lie_in_the_future_has_no_age_and_keeps_nothing() -> None:
-    """A clock that is behind makes a cut look young: what is known of its age then is nothing, and not 0."""
-    table = table_of((1, "a", 0), (2, "b", 0), (1, "c", EPOCH))
-    del table.log[0]
-    for age_ms, kinds in ((HOUR, []), (-2 * HOUR, ["state-unproven"])):
-        table.keeping = Keeping(age_ms=age_ms, uncompacted_ms=24 * HOUR, tombstones_ms=24 * HOUR)
-        assert [finding.kind for finding in v3(table.view, table.log)] == kinds
+def kept_since_parent(age_ms: int, tombstones_ms: int, uncompacted_ms: int = 0) -> Keeping:
+    since = Keeping(age_ms=age_ms, tombstones_ms=tombstones_ms, uncompacted_ms=uncompacted_ms)
+    return replace(KEPT, since_parent=since)
 
 
-def test_of_a_set_every_record_counts() -> None:
-    table = table_of((1, "a", 0), (1, "b", 0), (2, "c", 0), (2, "d", 0))
-    del table.log[0]
-    assert v3(table.view, table.log) == []
-    sets = captured([table])
-    sets = replace(sets, changelogs=(replace(sets.changelogs[0], sets=True),))
-    assert v3(CutView(sets, {TP: table.bounds}), table.log) == [Finding("state-unproven", *TP, 4, a=1)]
+class Case(NamedTuple):
+    """Writes, each a key and a value (`-` deletes, `*`: after the cut); the offsets that are gone by now, up to where
+    the log was cut off, and what V3 finds. `parent`: it stands for the offsets below."""
+
+    writes: str
+    gone: Collection[int]
+    found: str
+    keeping: Keeping = KEPT
+    start: int = 0
+    parent: int = 0
+    expires_ms: int = 0
+    sets: bool = False
 
 
-def test_a_log_that_was_cut_off_at_its_beginning() -> None:
-    table = table_of((1, "a", 0), (2, "b", 0))
-    table.start = 1
-    del table.log[0]
-    assert v3(table.view, table.log) == [Finding("state-gone", *TP, 1, a=1)]
-
-
-@pytest.mark.parametrize(("retained_ms", "kind"), [(3 * HOUR, "state-expired"), (3 * HOUR - 1, "state-gone")])
-def test_windows_that_had_expired(retained_ms: int, kind: str) -> None:
-    """A window that lives for two hours; what is gone now was older than that an hour ago, at the cut."""
-    table = table_of((1, "a", 0), (2, "b", 0))
-    table.start = 1
-    del table.log[0]
-    windows = captured([table])
-    windows = replace(windows, changelogs=(replace(windows.changelogs[0], expires_ms=2 * HOUR),))
-    table.keeping = Keeping(age_ms=HOUR, retained_ms=retained_ms)
-    assert [finding.kind for finding in v3(CutView(windows, {TP: table.bounds}), table.log)] == [kind]
-
-
-# -- where each rule draws its line ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("settled_ms", "findings"), [(HOUR + CLOCKS_MS, 0), (HOUR + CLOCKS_MS - 1, 1)])
-def test_clocks_may_disagree_by_so_much(settled_ms: int, findings: int) -> None:
-    """An hour after the cut: as long as that, and what clocks differ by, a record has to stay, or a deletion."""
-    table = table_of((1, "a", 0), (2, "b", 0), (1, "c", EPOCH))
-    del table.log[0]
-    table.keeping = Keeping(age_ms=HOUR, uncompacted_ms=settled_ms)
-    assert len(v3(table.view, table.log)) == findings
-    table = table_of((1, "a", 0), (2, "b", 0), (2, "c", 0))
-    table.compact(3, drop=False)
-    table.keeping = Keeping(age_ms=HOUR, tombstones_ms=settled_ms)
-    assert len(v3(table.view, table.log)) == findings
-
-
-# -- what a parent stands for ----------------------------------------------------------------------------------------
-
-
-def delta(table: Changelog, start: int) -> CutView:
-    """The parent stands for what lies below `start`."""
-    return CutView(captured([table]), {TP: table.bounds}, starts={TP: start})
-
-
-def test_what_a_parent_stands_for_may_be_gone() -> None:
-    """Whether compaction took it or its age; and whoever wrote nothing since is not missing."""
-    table = table_of((1, "a", 0), (2, "b", 0), (1, "c", 0))
-    del table.log[:2]
-    table.start = 2
-    assert v3(delta(table, 2), table.log) == []
-    assert v3(delta(table, 3), []) == []
-    table.log = [table.written[1]]
-    assert v3(delta(table, 3), table.log) == [], "what is still there of it does no harm"
-    assert v3(delta(table, 2), table.log) == [Finding("state-last-missing", *TP, 2, 1, 2)]
-
-
-def test_v3_a_deletion_that_may_be_gone_from_a_delta_leaves_its_key_in_the_state() -> None:
-    """It was written after the parent's cut, and the cleaner has taken it since: the parent still has its key."""
-    table = table_of((1, "a", 0), (1, None, 0), (2, "b", 0), (3, "c", 0), (2, "d", 0))
-    table.compact(2, drop=False)
-    del table.log[0]  # in a later round
-    unproven = [Finding("state-unproven", *TP, 5, a=1)]
-    assert [record.offset for record in table.log] == [2, 3, 4], "else nothing is shown"
-    for since_parent_ms, tombstones_ms, uncompacted_ms, expected in (
-        (20 * HOUR, 24 * HOUR, 0, []),
-        (24 * HOUR, 24 * HOUR, 0, unproven),
-        (24 * HOUR, 24 * HOUR, 2 * HOUR, unproven),
-        (24 * HOUR, 24 * HOUR, 25 * HOUR, []),
-        (24 * HOUR, 25 * HOUR, 0, []),
-    ):
-        table.keeping = Keeping(
-            age_ms=HOUR,
-            tombstones_ms=24 * HOUR,
-            since_parent=Keeping(
-                age_ms=since_parent_ms, tombstones_ms=tombstones_ms, uncompacted_ms=uncompacted_ms
-            ),
+CASES = {
+    "a superseded value shows how far the cleaner came": Case("2a 2b 2c 2d 1e*", {0}, ""),
+    "nothing does": Case("2a 2b 2c 2d 1e*", {0, 1, 2}, "state-overtaken table@4 a3"),
+    "of a set every record counts": Case("1a 1b 2c 2d", {0}, "state-unproven table@4 a1", sets=True),
+    "of no set": Case("1a 1b 2c 2d", {0}, ""),
+    "cut off": Case("1a 2b", {0}, "state-gone table@1 a1", start=1),
+    "cut off, and had expired": Case(
+        "1a 2b", {0}, "state-expired table@1 a1", EXPIRED, start=1, expires_ms=2 * HOUR
+    ),
+    "cut off, and may not have expired": Case(
+        "1a 2b",
+        {0},
+        "state-gone table@1 a1",
+        replace(EXPIRED, retained_ms=3 * HOUR - 1),
+        start=1,
+        expires_ms=2 * HOUR,
+    ),
+    "young": Case("1a 2b 1c*", {0}, "", replace(KEPT, uncompacted_ms=24 * HOUR)),
+    "of the future": Case(
+        "1a 2b 1c*", {0}, "state-unproven table@2 a1", replace(KEPT, age_ms=BEHIND, uncompacted_ms=24 * HOUR)
+    ),
+    "uncompacted, clocks": Case("1a 2b 1c*", {0}, "", Keeping(age_ms=HOUR, uncompacted_ms=LONG)),
+    "not long enough": Case(
+        "1a 2b 1c*", {0}, "state-unproven table@2 a1", Keeping(age_ms=HOUR, uncompacted_ms=LONG - 1)
+    ),
+    "deletions stay, clocks": Case("1a 2b 2c", {1}, "", Keeping(age_ms=HOUR, tombstones_ms=LONG)),
+    "deletions may not": Case(
+        "1a 2b 2c", {1}, "state-unproven table@3 a1", Keeping(age_ms=HOUR, tombstones_ms=LONG - 1)
+    ),
+    "what a parent stands for may be gone": Case("1a 2b 1c", {0, 1}, "", start=2, parent=2),
+    "whoever wrote nothing since is not missing": Case("1a 2b 1c", {0, 1, 2}, "", start=2, parent=3),
+    "what is still there of it does no harm": Case("1a 2b 1c", {0, 2}, "", start=2, parent=3),
+    "the last one since the parent": Case(
+        "1a 2b 1c", {0, 2}, "state-last-missing table@2 1#2", start=2, parent=2
+    ),
+    # Key 1 was deleted after the parent's cut, and the cleaner has taken that since: the parent still has the key.
+    **{
+        f"a deletion since the parent: {keeping.since_parent}": Case(
+            "1a 1- 2b 3c 2d", {0, 1}, found, keeping, parent=1
         )
-        assert v3(delta(table, 1), table.log) == expected
-    assert v3(delta(table, 2), table.log) == [], "nothing is missing where the parent's state ends"
+        for keeping, found in (
+            (kept_since_parent(20 * HOUR, 24 * HOUR), ""),
+            (kept_since_parent(24 * HOUR, 24 * HOUR), UNPROVEN),
+            (kept_since_parent(24 * HOUR, 24 * HOUR, 2 * HOUR), UNPROVEN),
+            (kept_since_parent(24 * HOUR, 24 * HOUR, 25 * HOUR), ""),
+            (kept_since_parent(24 * HOUR, 25 * HOUR), ""),
+        )
+    },
+    "a deletion where the parent's state ends": Case(
+        "1a 1- 2b 3c 2d", {0, 1}, "", kept_since_parent(24 * HOUR, 24 * HOUR), parent=2
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_what_is_missing_is_found(case: Case) -> None:
+    table = Changelog(TP, process=1, keeping=case.keeping, start=case.start)
+    for write in case.writes.split():
+        value = None if write[1] == "-" else write[1]
+        table.write(int(write[0]), value, epoch=EPOCH if write.endswith("*") else 0)
+    cut = captured([table])
+    cut = replace(cut, changelogs=(replace(cut.changelogs[0], expires_ms=case.expires_ms, sets=case.sets),))
+    view = CutView(cut, {TP: table.bounds}, starts={TP: case.parent} if case.parent else {})
+    found = v3(view, [it for it in table.log if it.offset not in case.gone])
+    assert [*map(said, found)] == [case.found] * bool(case.found)
 
 
 # -- global tables -------------------------------------------------------------------------------------------

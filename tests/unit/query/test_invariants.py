@@ -15,9 +15,17 @@ from snapkafka.errors import BadInputError
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "b.sql").write_text("SELECT * FROM state WHERE value > ${most}")
     (tmp_path / "a.sql").write_text("SELECT '${name:nobody}' WHERE ${most} < 0")
-    (tmp_path / "x").mkdir()
     (tmp_path / "notes.txt").write_text("no SQL")
+    for name in ("none", "other", "links", "bytes"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "other" / "a.sql").write_text("SELECT 1")
+    (tmp_path / "links" / "c.sql").symlink_to(tmp_path / "a.sql")
+    (tmp_path / "bytes" / "y.sql").write_bytes(b"\xff")
     return tmp_path
+
+
+def loaded(where: str, folder: Path, parameters: dict[str, str]) -> tuple[Invariant, ...]:
+    return load(where.format(folder=folder).split(), parameters)
 
 
 def test_a_folder_is_read_in_order_and_filled_in(folder: Path) -> None:
@@ -27,28 +35,22 @@ def test_a_folder_is_read_in_order_and_filled_in(folder: Path) -> None:
     )
 
 
-def test_a_file_and_a_name_will_do(folder: Path) -> None:
-    found = load([str(folder / "b.sql"), "termination"], {"most": "1", "topics": "x,y"})
-    assert [one.name for one in found] == ["b", "termination"]
-    assert "'x,y'" in found[1].sql
-
-
-def test_the_same_twice_is_one(folder: Path) -> None:
-    assert len(load([str(folder), str(folder / "x" / ".." / "a.sql")], {"most": "1"})) == 2
-
-
-def test_a_link_has_its_own_name(folder: Path) -> None:
-    (folder / "c.sql").symlink_to(folder / "a.sql")
-    assert [one.name for one in load([str(folder)], {"most": "1"})] == ["a", "b", "c"]
-
-
-def test_two_of_one_name_are_refused(folder: Path) -> None:
-    """Their outcomes could not be told apart."""
-    other = folder / "other" / "a.sql"
-    other.parent.mkdir()
-    other.write_text("SELECT 1")
-    with pytest.raises(BadInputError, match=r"\ba\b"):
-        load([str(folder), str(other)], {"most": "1"})
+@pytest.mark.parametrize(
+    ("where", "names"),
+    [
+        ("{folder}/b.sql termination", ["b", "termination"]),
+        ("{folder} {folder}/none/../a.sql", ["a", "b"]),
+        ("{folder} {folder}/links", ["a", "b", "c"]),
+        ("", []),
+    ],
+    ids=["a file and a name", "the same twice is one", "a link has its own name", "none"],
+)
+def test_what_is_read(folder: Path, where: str, names: list[str]) -> None:
+    used = {"most": "1"} if names else {}
+    more = {"topics": "x,y"} if "termination" in names else {}
+    found = loaded(where, folder, used | more)
+    assert [one.name for one in found] == names
+    assert not more or "'x,y'" in found[1].sql
 
 
 @pytest.mark.parametrize(
@@ -71,30 +73,20 @@ def test_other_names_stay(tmp_path: Path, name: str) -> None:
     assert [one.name for one in load([str(tmp_path)], {})] == [name.removesuffix(".sql")]
 
 
-def test_a_value_calls_no_function(folder: Path) -> None:
-    """The service fills in what its clients send: Spark's java_method is one."""
-    with pytest.raises(BadInputError, match="most"):
-        load([str(folder)], {"most": "1 OR java_method(char(65), char(66)) IS NULL"})
-
-
-def test_none_are_asked_for() -> None:
-    assert load([], {}) == ()
-
-
 def test_each_ready_made_one_says_what_it_wants() -> None:
-    names = ("conservation", "deadlock", "delivered_within", "no_negative", "one_token", "termination")
-    assert ready_made() == names
-    for name in names:
-        (found,) = load([name], {}) if name == "termination" else load([name], _some(name))
+    wanted = {
+        "conservation": {"table": "t", "total": "1"},
+        "deadlock": {"table": "t"},
+        "delivered_within": {"seconds": "60"},
+        "no_negative": {"table": "t"},
+        "one_token": {"table": "t", "topics": "ring"},
+        "termination": {},
+    }
+    assert ready_made() == tuple(wanted)
+    for name, parameters in wanted.items():
+        (found,) = load([name], parameters)
         assert "${" not in found.sql
         assert found.sql.startswith("--")
-
-
-def _some(name: str) -> dict[str, str]:
-    if name == "delivered_within":
-        return {"seconds": "60"}
-    more = {"conservation": {"total": "1"}, "one_token": {"topics": "ring"}}.get(name, {})
-    return {"table": "t", **more}
 
 
 @pytest.mark.parametrize(
@@ -105,12 +97,13 @@ def _some(name: str) -> dict[str, str]:
         ("{folder}", {"most": "1'; DROP"}, "DROP"),
         ("{folder}/nothing", {}, "/nothing"),
         ("conservatoin", {}, "conservatoin"),
-        ("{folder}/x", {}, r"\*\.sql"),
-        ("{folder}/x/y.sql", {}, r"y\.sql"),
+        ("{folder}/none", {}, r"\*\.sql"),
+        ("{folder}/bytes/y.sql", {}, r"y\.sql"),
+        ("{folder} {folder}/other/a.sql", {"most": "1"}, r"\ba\b"),  # their outcomes could not be told apart
+        # The service fills in what its clients send.
+        ("{folder}", {"most": "1 OR java_method(char(65), char(66)) IS NULL"}, "most"),
     ],
 )
 def test_a_slip_is_named(folder: Path, where: str, parameters: dict[str, str], named: str) -> None:
-    if "y.sql" in where:
-        (folder / "x" / "y.sql").write_bytes(b"\xff")
     with pytest.raises(BadInputError, match=named):
-        load([where.format(folder=folder)], parameters)
+        loaded(where, folder, parameters)

@@ -73,6 +73,17 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(store.root)
 
 
+@pytest.fixture
+def copied(storage: str, tmp_path: Path) -> str:
+    """The same snapshots, for a test that changes them."""
+    return str(shutil.copytree(storage, tmp_path, dirs_exist_ok=True))
+
+
+async def chosen(storage: str, name: str = "latest", namespace: str = "") -> str:
+    """The snapshot whose tables a query reads."""
+    return (await ops.query(None, namespace, "FROM state", storage=storage, name=name)).id
+
+
 async def rows(storage: str, sql: str, **options: Any) -> list[tuple[Any, ...]]:
     found = await ops.query(None, "", sql, storage=storage, **options)
     return [tuple(row.values()) for row in found.rows]
@@ -170,54 +181,47 @@ async def test_the_ledger_says_where_the_latest_good_one_lies(storage: str) -> N
         await ops.query(None, "ns", "FROM state")
 
 
-async def test_epochs_are_those_of_one_namespace(storage: str, tmp_path: Path) -> None:
-    shutil.copytree(storage, tmp_path, dirs_exist_ok=True)
-    write_snapshot(LocalStore(tmp_path), "other", 25, namespace="tills", state=[in_state("x", "4")])
+async def test_epochs_are_those_of_one_namespace(copied: str) -> None:
+    write_snapshot(LocalStore(Path(copied)), "other", 25, namespace="tills", state=[in_state("x", "4")])
     for name in ("latest", "20"):
         with pytest.raises(BadInputError) as raised:
-            await rows(str(tmp_path), "FROM state", name=name)
+            await chosen(copied, name)
         assert raised.value.facts == {"namespaces": ["shop", "tills"]}
-    found = await ops.query(None, "shop", "FROM state", storage=str(tmp_path))
-    assert found.id == "tuesday/noon"
-    with pytest.raises(UnknownSnapshotError, match="tills"):
-        await ops.query(None, "tills", "FROM state", storage=str(tmp_path), name="20")
-    with pytest.raises(UnknownSnapshotError, match="none"):
-        await ops.query(None, "none", "FROM state", storage=str(tmp_path))
+    assert await chosen(copied, namespace="shop") == "tuesday/noon"
+    for name, namespace in (("20", "tills"), ("latest", "none")):
+        with pytest.raises(UnknownSnapshotError, match=namespace):
+            await chosen(copied, name, namespace)
 
 
-async def test_a_ledger_that_was_made_anew_begins_with_low_epochs_and_has_the_latest(
-    storage: str, tmp_path: Path
-) -> None:
-    shutil.copytree(storage, tmp_path, dirs_exist_ok=True)
-    store = LocalStore(tmp_path)
+async def test_a_ledger_that_was_made_anew_begins_with_low_epochs_and_has_the_latest(copied: str) -> None:
+    store = LocalStore(Path(copied))
     for name, epoch in (("anew", 3), ("again", 10)):
         write_snapshot(store, name, epoch, state=[in_state("x", "5")])
         reported = store.read(name)
         anew = dataclasses.replace(reported.ledger, topic_id="1" * 32)
         later = dataclasses.replace(reported.times, assembled_at="2026-05-02T00:00:00+00:00")
-        store.manifest_path(name).write_text(
-            manifests.dump(dataclasses.replace(reported, ledger=anew, times=later))
-        )
+        changed = dataclasses.replace(reported, ledger=anew, times=later)
+        store.manifest_path(name).write_text(manifests.dump(changed))
     assert find_manifest(store, "latest").id == find_manifest(store, "latest", good=True).id == "again"
-    assert (await ops.query(None, "", "FROM state", storage=str(tmp_path), name="3")).id == "anew"
-    assert (await ops.query(None, "", "FROM state", storage=str(tmp_path), name="20")).id == "tuesday/noon"
+    assert [await chosen(copied, name) for name in ("3", "20")] == ["anew", "tuesday/noon"]
     with pytest.raises(BadInputError) as raised:
-        await ops.query(None, "", "FROM state", storage=str(tmp_path), name="10")
+        await chosen(copied, "10")
     assert raised.value.facts == {"ids": ["monday", "again"]}
 
 
-async def test_the_latest_is_found_among_what_is_no_manifest_or_was_written_by_others(
-    storage: str, tmp_path: Path
-) -> None:
-    shutil.copytree(storage, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "list.json").write_text("[1]")
-    (tmp_path / "text.json").write_text("none")
-    (tmp_path / "bytes.json").write_bytes(b"\xff")
-    (tmp_path / "other.json").write_text('{"id": "other", "epoch": "x", "namespace": "", "verdict": ""}')
-    shutil.copy(tmp_path / "monday.json", tmp_path / "a copy.json")
-    path = LocalStore(tmp_path).manifest_path("tuesday/noon")
+async def test_the_latest_is_found_among_what_is_no_manifest_or_was_written_by_others(copied: str) -> None:
+    folder = Path(copied)
+    for name, content in (
+        ("list", b"[1]"),
+        ("text", b"none"),
+        ("bytes", b"\xff"),
+        ("other", b'{"id": "other", "epoch": "x", "namespace": "", "verdict": ""}'),
+        ("a copy", (folder / "monday.json").read_bytes()),
+    ):
+        (folder / f"{name}.json").write_bytes(content)
+    path = LocalStore(folder).manifest_path("tuesday/noon")
     path.write_text(json.dumps(json.loads(path.read_text())))
-    assert (await ops.query(None, "", "FROM state", storage=str(tmp_path))).id == "tuesday/noon"
+    assert await chosen(copied) == "tuesday/noon"
 
 
 def test_of_many_manifests_only_one_is_read_as_a_whole(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
