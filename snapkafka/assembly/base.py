@@ -50,10 +50,6 @@ class Base:
         )
 
 
-#: Why a snapshot cannot build on its parent: it is not there, it does not fit, or its files are not what they were.
-_UNFIT: Final = (UnknownSnapshotError, BadInputError, StorageError)
-
-
 def base_or_whole(
     store: Store, captured: Captured, ledger: LedgerEntry, *, isolation: str
 ) -> tuple[Base | None, str]:
@@ -70,7 +66,11 @@ def base_or_whole(
             if [(column.name, column.type) for column in table.schema] != [*columns(table.name).items()]:
                 raise BadInputError(f"the state of snapshot {part.id} has other columns", hint=FULL)
             require_state(store, part, hashed=True)
-    except _UNFIT as error:
+    except (
+        UnknownSnapshotError,
+        BadInputError,
+        StorageError,
+    ) as error:  # it does not exist, fit, or stay the same
         if store.has(captured.id):
             raise
         return None, error.message

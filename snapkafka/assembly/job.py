@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from snapkafka.checks import CutView, reading_ranges
 from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
@@ -100,7 +99,3 @@ class Job:
         """Return the settings by which the log of a snapshot is read."""
         spec = changed(self.spec, isolation=isolation, bootstrap=self.connection().bootstrap)
         return Settings(spec=spec, ledger=ledger, decoding=self.decoding)
-
-    def offsets(self, view: CutView) -> int:
-        ranges = reading_ranges(view, tail_max=self.spec.tail_max)
-        return sum(item.end - item.start for item in ranges)

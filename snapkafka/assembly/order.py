@@ -27,7 +27,7 @@ from snapkafka.checks import (
     run,
 )
 from snapkafka.checks.v4_channels import look_back_ranges
-from snapkafka.manifest import AROUND, INPUTS, STATE, STATE_DELTA, Manifest, ReadEntry, TableEntry
+from snapkafka.manifest import AROUND, INPUTS, STATE, STATE_DELTA, Manifest, TableEntry
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import open_store, state_parents
 
@@ -162,7 +162,7 @@ class Engine(ABC):
             return entries, Examined(self, reading, parts).check()
 
 
-def offsets_in(ranges: Iterable[ReadRange | ReadEntry]) -> int:
+def offsets_in(ranges: Iterable[ReadRange]) -> int:
     """Count the offsets of ranges."""
     return sum(item.end - item.start for item in ranges)
 

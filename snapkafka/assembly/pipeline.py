@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from snapkafka.assembly.invariant_files import Invariant
-from snapkafka.checks import CutView, Verdict
+from snapkafka.checks import CutView, Verdict, reading_ranges
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka import Connection, KafkaTopicAdmin, LedgerReading, read_ledger
@@ -71,8 +71,9 @@ def _assembled(job: Job, engine: Chosen, desk: Desk, captured: Captured, store: 
         facts=desk.facts(captured, job.spec.sinks),
         require_same_log=lambda: desk.require_same_topics(view),
     )
-    manifest = engine.do(job.offsets(view), lambda it: it.assemble(task))
-    job.notify(in_words(manifest, offsets_in(manifest.read), time.monotonic() - began, manifest.tables))
+    offsets = offsets_in(reading_ranges(view, tail_max=job.spec.tail_max))
+    manifest = engine.do(offsets, lambda it: it.assemble(task))
+    job.notify(in_words(manifest, offsets, time.monotonic() - began, manifest.tables))
     place, good = store.manifest_place(captured.id), Verdict(manifest.verdict).good
     desk.record(manifest, place)
     why_not = desk.commit(manifest) if good else "not verified"
@@ -170,7 +171,8 @@ def _verified(job: Job, engine: Chosen, path: str) -> JobResult:
     compared = [] if spec.tables else ["stored tables were not compared with the log (`tables` does that)"]
     if not spec.record:  # else what is recorded now counts
         compared += not_compared(StoredManifest.of(store, manifest), _ledger_of(manifest, connection))
-    wanted, offsets = invariants_of(manifest.invariants, job.sql[0], record=spec.record), job.offsets(view)
+    wanted = invariants_of(manifest.invariants, job.sql[0], record=spec.record)
+    offsets = offsets_in(reading_ranges(view, tail_max=spec.tail_max))
     settings = job.settings(manifest.ledger, isolation)
     with tempfile.TemporaryDirectory(prefix="snapkafka-") as scratch:
         folder = Path(scratch) if wanted or spec.tables else None

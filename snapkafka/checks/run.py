@@ -10,7 +10,6 @@ rule has accused before, `summary` keeps them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from snapkafka.manifest import CheckEntry, ExternalEntry, OutsiderEntry
@@ -25,15 +24,13 @@ from .v3_state import StateFacts
 from .witness import Finding, outcome
 
 #: The checks that need nothing but the log, and what each finds in records.
-LOG_CHECKS: Final[Mapping[str, Callable[[CutLog], Iterable[Finding]]]] = MappingProxyType(
-    {
-        "V1": v1_colour.find,
-        "V2": v2_receipt.find,
-        "V3": v3_state.find,
-        "V4": v4_channels.find,
-        "V5": v5_cause.find,
-    }
-)
+LOG_CHECKS: Final[Mapping[str, Callable[[CutLog], Iterable[Finding]]]] = {
+    "V1": v1_colour.find,
+    "V2": v2_receipt.find,
+    "V3": v3_state.find,
+    "V4": v4_channels.find,
+    "V5": v5_cause.find,
+}
 
 
 class Checked(NamedTuple):

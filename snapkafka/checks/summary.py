@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from snapkafka.protocol.captured_snapshot import InputCut
@@ -32,15 +33,15 @@ def places_due(view: CutView, tp: TopicPartition) -> set[int]:
     return due if (seam := view.seam(tp)) is None else due | {seam}
 
 
+@dataclass(slots=True)
 class _Run:
     """The seqs of a sender in the order of the log: its last record, the seq that goes on, and how many records since
     the last kept one were skipped."""
 
-    __slots__ = ("next", "nth", "pending", "row")
-
-    def __init__(self) -> None:
-        self.row: Row | None = None
-        self.next, self.nth, self.pending = -1, 0, 0
+    row: Row | None = None
+    next: int = -1
+    nth: int = 0
+    pending: int = 0
 
 
 class _Input(NamedTuple):

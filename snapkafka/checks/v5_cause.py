@@ -26,7 +26,8 @@ from .witness import Finding
 
 def find(log: CutLog) -> Iterator[Finding]:
     """Find effects on the wrong side of the cut, events that ran twice, and causes that show nothing."""
-    red = _red_places(log)
+    # By their headers or the birth of their senders, whatever was observed of their partition.
+    red = {record[:3] for record in log.records if not (record.marker or log.view.is_white(record))}
     for effect in log.effects:
         if not effect.torn and (kind := _kind_of(log, effect, red)):
             source = effect.source
@@ -56,12 +57,6 @@ def _replayed(effect: Effect) -> bool:
     # A stamp does not name the agent: where only some of them have started the input, it may be one of those.
     until = max((agent.replay_until for agent in source.agents), default=0)
     return read_before(source, process) or (process == source.receiver and effect.offset < until)
-
-
-def _red_places(log: CutLog) -> set[tuple[str, int, int]]:
-    """Return the places of records that are red by their header or their sender's birth, whatever was observed of
-    their partition."""
-    return {it[:3] for it in log.records if not it.marker and not log.view.is_white(it)}
 
 
 def _ran_twice(log: CutLog) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from snapkafka.manifest import AROUND, Manifest
+from snapkafka.manifest import Manifest
 
 from .layout import EXTERNAL
 from .order import DrawnMessage
@@ -39,11 +39,6 @@ SELECT * EXCLUDE nth FROM (
 WHERE nth <= {of_a_side} ORDER BY (received AND side = 'red') DESC, nth, topic, "partition" LIMIT {most}
 """
 _TOTAL: Final = "SELECT count(*) FROM around WHERE received OR side <> 'white'"
-
-
-def has_around(manifest: Manifest) -> bool:
-    """Return whether the snapshot was assembled with the table."""
-    return any(table.name == AROUND for table in manifest.tables)
 
 
 def sql_of(most: int, of_a_channel: int) -> str:

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from snapkafka.drawing.around import has_around, messages_of, sql_of
+from snapkafka.drawing.around import messages_of, sql_of
 from snapkafka.drawing.layout import EXTERNAL, Lane, Picture, lay_out
 from snapkafka.drawing.order import DrawnMessage
 from snapkafka.drawing.svg import svg
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import Manifest
+from snapkafka.manifest import AROUND, Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.query.engine import Bounds
@@ -66,7 +66,7 @@ async def draw(
     place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
     _, found = await asyncio.to_thread(read_manifest, place)
     rows: Sequence[Mapping[str, Any]] = ()
-    if has_around(found):  # else lanes alone
+    if any(table.name == AROUND for table in found.tables):  # else lanes alone
         sql = sql_of(messages_max, OF_A_CHANNEL)
         rows = (await query(where, namespace, sql, manifest=place, bounds=bounds)).rows
     drawn = messages_of(rows, found)

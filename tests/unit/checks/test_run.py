@@ -27,9 +27,11 @@ from snapkafka.checks import (
     bounds_findings,
     decide,
     examined,
+    external_topics,
     find,
     listed,
     outcome,
+    outside_senders,
     reading_ranges,
     witness_of,
 )
@@ -37,10 +39,22 @@ from snapkafka.checks.coverage import in_words
 from snapkafka.checks.listed import Listed
 from snapkafka.checks.run import run
 from snapkafka.manifest import CheckEntry, ExternalEntry, OutsiderEntry
-from snapkafka.protocol import TopicPartition
+from snapkafka.protocol import Outsider, TopicPartition
 from snapkafka.wire.headers import topic_check
 from tests.spark.damaged_logs import EVERY_KIND, Damaged, damaged
-from tests.worlds.little_log import CAPTURED, INPUT, LOG, RED, STATE, TABLE, TP, WHITE, with_input
+from tests.worlds.little_log import (
+    CAPTURED,
+    EPOCH,
+    INPUT,
+    LOG,
+    RED,
+    STATE,
+    TABLE,
+    TP,
+    WHITE,
+    shared_changelog,
+    with_input,
+)
 
 BOUNDS = {TP: LogBounds(start=0, end=7, topic_id="t1"), STATE: LogBounds(start=0, end=3, topic_id="t2")}
 
@@ -152,6 +166,42 @@ def test_inputs_with_equal_check_values_are_named() -> None:
     found = find("V5", listed(view, []))
     check = topic_check(same[0])
     assert found == [Finding("cause-unclear", topic, -1, -1, app="app", a=check) for topic in sorted(same)]
+
+
+# -- external records, and those of outsiders --------------------------------------------------------------------------
+
+RELAY = Outsider(process=50, app="relay")
+OUTSIDE = LogRecord("in", 0, 1, 50, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("outsider", "changes"),
+    [
+        (replace(RELAY, cut=True), {}),
+        (replace(RELAY, left=True), {}),
+        (RELAY, {"offset": 0}),  # below the trigger's end
+        (RELAY, {"offset": 2}),  # not received
+        (RELAY, {"epoch": EPOCH}),  # red: V2 has it
+        (RELAY, {"process": EPOCH + 1}),
+        (RELAY, {"marker": True}),
+        (RELAY, {"topic": "elsewhere"}),
+    ],
+)
+def test_what_of_an_outsider_leaves_nothing_open(outsider: Outsider, changes: dict[str, Any]) -> None:
+    """It cut, or had left; or what it sent was not received, or is judged by its header."""
+    view = CutView(replace(CAPTURED, outsiders=(outsider,)))
+    assert outside_senders(view, [OUTSIDE._replace(**changes)]) == []
+
+
+def test_what_is_none_of_the_snapshots_does_not_count() -> None:
+    """Past all ends; in a topic that nobody reads; in a changelog, below what its other reader needs."""
+    past = [LogRecord("in", 0, 6), LogRecord("in", 0, 60), LogRecord("table", 0, 1)]
+    assert external_topics(CutView(CAPTURED), [*WHITE, *past]) == []
+    log, captured, bounds = shared_changelog()
+    view = CutView(captured, bounds)
+    assert external_topics(view, log) == [ExternalEntry(topic="table", mixed=True)]
+    below = [record for record in log if record.offset < 4]
+    assert external_topics(view, [*below, LogRecord("table", 0, 2)]) == []
 
 
 # -- what was read ------------------------------------------------------------------------------------------------

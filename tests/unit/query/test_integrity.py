@@ -35,27 +35,20 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalStore:
 # -- files against the manifest ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["one", "two"])
-async def test_a_flipped_bit_is_no_answer(store: LocalStore, name: str) -> None:
-    """Whichever snapshot of a query it is in."""
-    file = f"{name}/state/part-00000.parquet"
+@pytest.mark.parametrize(("name", "damaged"), [("one", "one"), ("two", "two"), ("three", "one")])
+async def test_a_flipped_bit_is_no_answer(store: LocalStore, name: str, damaged: str) -> None:
+    """Whichever snapshot of a query it is in, or on which that builds."""
+    write_snapshot(store, "three", 30, parent=store.read("one"), state_delta=[])
+    file = f"{damaged}/state/part-00000.parquet"
     sql = f"SELECT value FROM state UNION ALL SELECT value FROM {name}.state"
-    await ops.query(None, "", sql, storage=store.uri, name="one")
+    await ops.query(None, "", sql, storage=store.uri, name="two")
     for damage in (flip, Path.unlink):
         damage(store.root / file)
         with pytest.raises(StorageError) as refused:
-            await ops.query(None, "", sql, storage=store.uri, name="one")
-        assert refused.value.facts["file"].endswith(file)
-        with pytest.raises(StorageError, match=file):
-            await ops.diff(None, "", "one", "two", storage=store.uri)
-
-
-async def test_bits_of_a_parent_are_its_own(store: LocalStore) -> None:
-    write_snapshot(store, "three", 30, parent=store.read("one"), state_delta=[])
-    await ops.query(None, "", SQL, storage=store.uri, name="three")
-    flip(store.root / STATE)
-    with pytest.raises(StorageError, match=r"part-00000\.parquet"):
-        await ops.query(None, "", SQL, storage=store.uri, name="three")
+            await ops.query(None, "", sql, storage=store.uri, name="two")
+        assert damaged != name or refused.value.facts["file"].endswith(file)
+        with pytest.raises(StorageError, match=r"part-00000\.parquet"):
+            await ops.diff(None, "", "two", name if name != "two" else "one", storage=store.uri)
 
 
 def test_what_was_left_out_is_named(store: LocalStore) -> None:
@@ -113,12 +106,23 @@ async def test_the_manifest_that_was_verified(store: LocalStore) -> None:
     assert found.trust.files == 5
 
 
+ELSEWHERE = {"sha256": "f" * 64, "place": "/elsewhere/one.json"}
+
+
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [('"rows": 1', '"rows": 2'), ('"sha256": "', '"sha256": "0'), ('"VERIFIED"', '"VERIFIED_OPEN"')],
+    ("recorded", "old", "new"),
+    [
+        ({}, '"rows": 1', '"rows": 2'),
+        ({}, '"sha256": "', '"sha256": "0'),
+        ({}, '"VERIFIED"', '"VERIFIED_OPEN"'),
+        (ELSEWHERE, '"content": "', '"content": "0'),
+    ],
 )
-async def test_another_manifest_than_the_one_that_was_verified(store: LocalStore, old: str, new: str) -> None:
-    cluster = await in_ledger(store)
+async def test_another_manifest_than_the_one_that_was_verified(
+    store: LocalStore, recorded: dict[str, str], old: str, new: str
+) -> None:
+    """Nor are the rows of another assembly, elsewhere, taken for a copy."""
+    cluster = await in_ledger(store, **recorded)
     path = store.manifest_path("one")
     text = path.read_text()
     assert old in text
@@ -129,24 +133,12 @@ async def test_another_manifest_than_the_one_that_was_verified(store: LocalStore
         await ops.diff(cluster, "shop", "one", "two", storage=store.uri)
 
 
-@pytest.mark.parametrize(
-    ("sha256", "place", "named"),
-    [("", "", "one"), ("f" * 64, "/elsewhere/one.json", "/elsewhere/one.json")],
-)
+@pytest.mark.parametrize(("recorded", "named"), [({"sha256": ""}, "one"), (ELSEWHERE, ELSEWHERE["place"])])
 async def test_why_a_manifest_was_not_compared(
-    store: LocalStore, sha256: str, place: str, named: str
+    store: LocalStore, recorded: dict[str, str], named: str
 ) -> None:
-    cluster = await in_ledger(store, sha256=sha256, place=place)
-    found = await ops.query(cluster, "shop", SQL, storage=store.uri, name="one")
-    (line,) = found.trust.not_compared
-    assert named in line
-    found = await ops.query(cluster, "shop", SQL, storage=store.uri, name="two")
-    assert "two" in found.trust.not_compared[0]
-
-
-async def test_rows_of_another_assembly_elsewhere_are_not_taken_for_a_copy(store: LocalStore) -> None:
-    cluster = await in_ledger(store, sha256="f" * 64, place="/elsewhere/one.json")
-    path = store.manifest_path("one")
-    path.write_text(path.read_text().replace('"content": "', '"content": "0'))
-    with pytest.raises(StorageError, match=r"one\.json"):
-        await ops.query(cluster, "shop", SQL, storage=store.uri, name="one")
+    cluster = await in_ledger(store, **recorded)
+    for name, why in (("one", named), ("two", "two")):
+        found = await ops.query(cluster, "shop", SQL, storage=store.uri, name=name)
+        (line,) = found.trust.not_compared
+        assert why in line
