@@ -27,28 +27,16 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def in_flight(sender: int, receiver: int, offset: int, **more: object) -> DrawnMessage:
-    reported = {
-        "kind": "in-flight",
-        "topic": "to-pay",
-        "partition": 0,
-        "sender": sender,
-        "receiver": receiver,
-    }
-    return DrawnMessage(**(reported | {"offset": offset} | more))  # type: ignore[arg-type]
+    reported: dict[str, Any] = {"kind": "in-flight", "topic": "to-pay", "partition": 0} | more
+    return DrawnMessage(sender=sender, receiver=receiver, offset=offset, **reported)
 
 
-def picture(lanes: int = 4, **more: object) -> Picture:
-    reported = {
-        "title": "friday",
-        "verdict": "VERIFIED",
-        "lanes": tuple(
-            Lane(process=n, app=f"app{n % 3}", host="box", pid=n, cut_ms=3 * n) for n in range(lanes)
-        ),
-        "messages": tuple(
-            in_flight(a, b, 10 + n) for n, (a, b) in enumerate(itertools.product(range(lanes), repeat=2))
-        ),
-    }
-    return Picture(**(reported | more))  # type: ignore[arg-type]
+def picture(count: int = 4, **more: object) -> Picture:
+    of_each = [Lane(process=n, app=f"app{n % 3}", host="box", pid=n, cut_ms=3 * n) for n in range(count)]
+    pairs = enumerate(itertools.product(range(count), repeat=2))
+    messages = tuple(in_flight(a, b, 10 + n) for n, (a, b) in pairs)
+    reported: dict[str, Any] = {"lanes": tuple(of_each), "messages": messages} | more
+    return Picture(title="friday", verdict="VERIFIED", **reported)
 
 
 def crossings(layout: Layout) -> list[tuple[str, bool, bool]]:
@@ -57,8 +45,7 @@ def crossings(layout: Layout) -> list[tuple[str, bool, bool]]:
     found = []
     for arrow in layout.arrows:
         sent, received = cuts[arrow.message.sender], cuts[arrow.message.receiver]
-        assert sent is not None
-        assert received is not None
+        assert sent is not None and received is not None
         found.append((arrow.message.kind, arrow.start[0] < sent, arrow.end[0] < received))
     return found
 
@@ -88,14 +75,8 @@ def test_the_curve_passes_through_every_cut_in_the_order_of_lanes() -> None:
     assert list(layout.curve[1:-1]) == [(place.cut, place.y) for place in layout.lanes]
     cuts = [place.cut for place in layout.lanes]
     assert cuts == sorted(cuts)  # type: ignore[type-var]  # the later, the further to the right
-    assert (
-        len({place.cut for place in lay_out(dataclasses.replace(picture(3), lanes=same_moment(3))).lanes})
-        == 1
-    )
-
-
-def same_moment(lanes: int) -> tuple[Lane, ...]:
-    return tuple(Lane(process=n, app="a", cut_ms=4) for n in range(lanes))
+    same_moment = tuple(Lane(process=n, app="a", cut_ms=4) for n in range(3))
+    assert len({place.cut for place in lay_out(picture(lanes=same_moment, messages=())).lanes}) == 1
 
 
 @pytest.mark.parametrize("lanes", [1, 20, 100])
@@ -117,7 +98,7 @@ def test_from_a_hundred_lines_on_a_message_that_does_not_cross_the_cut_is_drawn_
     kinds = ("received", "later", "marker", "in-flight", "backward")
     messages = tuple(in_flight(n, 80 - n, n, kind=kind) for n, kind in enumerate(kinds))
     layout = lay_out(picture(lanes, messages=messages))
-    whole = {f"M{a:.1f},{b:.1f} L{c:.1f},{d:.1f}" for (a, b), (c, d) in ends(layout)}
+    whole = {"M{:.1f},{:.1f} L{:.1f},{:.1f}".format(*it.start, *it.end) for it in layout.arrows}
     root = ET.fromstring(svg(layout))
     groups = [group for group in root.iter(f"{SVG}g") if (group.get("class") or "").startswith("message")]
     assert len(groups) == len(kinds)
@@ -136,31 +117,18 @@ def test_from_a_hundred_lines_on_a_message_that_does_not_cross_the_cut_is_drawn_
             assert math.dist(first, last) == pytest.approx(math.dist((a, b), (c, d)) - 2 * STUB, abs=0.3)
 
 
-def ends(layout: Layout) -> list[tuple[tuple[float, float], tuple[float, float]]]:
-    return [(arrow.start, arrow.end) for arrow in layout.arrows]
-
-
 def test_what_is_drawn_is_reported_on_hovering_and_nothing_is_taken_for_markup() -> None:
-    lane = Lane(
-        process=0,
-        app="<b>&'\"",
-        cut_ms=1,
-        heard="markers",
-        running=("pay at in[0] offset 4",),
-        torn=("sum at in[0] offset 3",),
-    )
+    events = {"running": ("pay at in[0] offset 4",), "torn": ("sum at in[0] offset 3",)}
+    lane = Lane(process=0, app="<b>&'\"", cut_ms=1, heard="markers", **events)
     message = in_flight(EXTERNAL, 0, 8, topic='t"><script>', key="k\x00\x1b", value="\ud800 ünï")
     reported = Picture(title="<s>", verdict="VERIFIED_OPEN", lanes=(lane,), messages=(message,), hidden=1_234)
     drawn = svg(lay_out(reported))
     root = ET.fromstring(drawn)
     assert not root.findall(f".//{SVG}script")
     assert "style" not in {name for element in root.iter() for name in element.attrib}
-    assert [
-        (g.get("data-process"), g.get("data-app")) for g in root.iter(f"{SVG}g") if g.get("class") == "lane"
-    ] == [
-        ("0", "<b>&'\""),
-        ("-1", "external"),
-    ]
+    lanes = [g for g in root.iter(f"{SVG}g") if g.get("class") == "lane"]
+    assert [g.get("data-process") for g in lanes] == ["0", "-1"]
+    assert [g.get("data-app") for g in lanes] == ["<b>&'\"", "external"]
     (arrow,) = (g for g in root.iter(f"{SVG}g") if g.get("class") == "message flight")
     assert (arrow.get("data-sender"), arrow.get("data-receiver")) == ("-1", "0")
     titles = " ".join(title.text or "" for title in root.iter(f"{SVG}title"))
