@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -53,7 +53,7 @@ class Case(NamedTuple):
     said: str = ""
 
 
-def cut(of: Captured = CAPTURED, **changes: object) -> CutView:
+def cut(of: Captured = CAPTURED, /, **changes: object) -> CutView:
     return CutView(replace(of, **changes), BOUNDS)  # type: ignore[arg-type]
 
 
@@ -275,7 +275,7 @@ def effect(at: int, process: int = 1, offset: int = 0, topic: str = "in", **more
     return record._replace(**more)  # type: ignore[arg-type]
 
 
-def agent(name: str, offset: int, **more: int) -> Position:
+def agent(name: str, offset: int, **more: Any) -> Position:
     return Position(agent=name, topic="in", partition=0, offset=offset, **more)
 
 

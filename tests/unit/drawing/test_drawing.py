@@ -118,7 +118,7 @@ def test_from_a_hundred_lines_on_a_message_that_does_not_cross_the_cut_is_drawn_
 
 
 def test_what_is_drawn_is_reported_on_hovering_and_nothing_is_taken_for_markup() -> None:
-    events = {"running": ("pay at in[0] offset 4",), "torn": ("sum at in[0] offset 3",)}
+    events: dict[str, Any] = {"running": ("pay at in[0] offset 4",), "torn": ("sum at in[0] offset 3",)}
     lane = Lane(process=0, app="<b>&'\"", cut_ms=1, heard="markers", **events)
     message = in_flight(EXTERNAL, 0, 8, topic='t"><script>', key="k\x00\x1b", value="\ud800 ünï")
     reported = Picture(title="<s>", verdict="VERIFIED_OPEN", lanes=(lane,), messages=(message,), hidden=1_234)
