@@ -1,3 +1,1 @@
 """Queries on assembled snapshots: their places, their integrity, and SQL over their tables."""
-
-from .engine import Placed
