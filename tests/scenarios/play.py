@@ -87,8 +87,6 @@ class Play:
                 actor(name).held |= {kind: [] for kind in kinds}
             case ["release", name, *kinds]:
                 actor(name).release(kinds or list(actor(name).held))
-            case ["lose", name, reason]:  # the markers held back cannot be sent
-                actor(name).lose_markers(reason)
             case ["repeat", offset]:  # the record at this ledger offset is in the ledger a second time
                 stage.append(stage.ledger[int(offset)])
             # -- events and sends ---------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ from snapkafka.protocol import (
     LedgerRecord,
     LetGo,
     MarkerMet,
-    MarkerSettled,
     ReadLedgerTo,
     RecordMet,
     SendMarkers,
@@ -133,13 +132,6 @@ class Actor(Process):
         self.hello = replace(self.hello, n=self.stage.number())
         self.feed(Joined(hello=self.hello))
         self.stage.append(self.hello)
-
-    def lose_markers(self, reason: str) -> None:
-        """The markers held back cannot be sent."""
-        for action in self.held.pop("markers"):
-            assert isinstance(action, SendMarkers)
-            for tp in action.tps:
-                self.feed(MarkerSettled(epoch=action.epoch, tp=tp, failure=reason))
 
     def release(self, kinds: Sequence[str]) -> None:
         for kind in kinds:
