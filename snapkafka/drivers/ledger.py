@@ -338,14 +338,12 @@ class LedgerFollower:
         if self._without_since is None and self._host.started:
             self._without_since = self._host.loop.time()
 
-    async def for_inputs(
-        self, *, asked: Callable[[], bool] = lambda: True, moved_on: Callable[[], bool] = lambda: False
-    ) -> bool:
+    async def for_inputs(self, moved_on: Callable[[], bool] = lambda: False) -> bool:
         """Return whether the inputs just assigned are announced, and the ledger is read up to that record (R9). Wait a
-        little, unless the machine is doing without the ledger already. `asked`: the broker has answered what had to be
-        known of them before; `moved_on`: there are others by now, so there is nothing to wait for."""
+        little, unless the machine is doing without the ledger already. `moved_on`: there are others by now, so there is
+        nothing to wait for."""
         wait_s = 0.0 if self._machine.absent else LEDGER_WAIT_S
-        if await self._within(wait_s, lambda: moved_on() or self._announced(), asked):
+        if await self._within(wait_s, lambda: moved_on() or self._announced()):
             return True
         self.without_inputs()
         return False
@@ -354,9 +352,7 @@ class LedgerFollower:
         """Resume the inputs unannounced."""
         self._miss(self._announced)
 
-    async def _within(
-        self, seconds: float, condition: Callable[[], bool], asked: Callable[[], bool] = lambda: True
-    ) -> bool:
+    async def _within(self, seconds: float, condition: Callable[[], bool]) -> bool:
         """Return whether the condition comes to hold within so many seconds; it is checked after each event. The ledger
         is read without rests meanwhile."""
         self._hurried += 1
@@ -366,9 +362,8 @@ class LedgerFollower:
                 await self.until(condition)
         except TimeoutError:
             if seconds:
-                ledger = f"the ledger {self._host.ledger.topic}"
-                who = ledger if asked() else "the broker, asked where the inputs start,"
-                self._host.log("%s is silent for %.0f s; this worker runs without snapshots", who, seconds)
+                told = "the cluster of ledger %s is silent for %.0f s; this worker runs without snapshots"
+                self._host.log(told, self._host.ledger.topic, seconds)
             return False
         finally:
             self._hurried -= 1

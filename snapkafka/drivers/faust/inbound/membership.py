@@ -108,11 +108,9 @@ class Membership:
         try:
             self.on_revoked()
             driver.feed(InputsRevoked())  # what starts from here on starts under this assignment
-            asking = self._asking = driver.spawn(self._ask(*assignment_of(driver, self._consumer)))
+            self._asking = driver.spawn(self._ask(*assignment_of(driver, self._consumer)))
             await asyncio.sleep(0)  # so the consumer is asked before Faust moves it
-            await driver.follower.for_inputs(
-                asked=asking.done, moved_on=lambda: app.consumer_generation_id != generation
-            )
+            await driver.follower.for_inputs(lambda: app.consumer_generation_id != generation)
             transactions = None if driver.outgoing is None else driver.outgoing.transactions
             if transactions is not None and app.consumer_generation_id == generation:  # else it begins anew
                 transactions.on_rebalanced(self._consumer)
