@@ -191,7 +191,7 @@ def test_a_restored_app_goes_on_where_each_of_its_agents_stood(
         "y from its position"
     )
     log = second.log.read_text()
-    assert "is of before plan by-hand: table seen-y is read again" in log, "the disk held ten letters"
+    assert "before plan by-hand: table seen-y is read again" in log, "the disk held ten letters"
     (cut,) = observer.state.captured(observer.take("after", ttl_ms=20_000).epoch).inputs
     assert {agent.offset for agent in cut.agents} == {12}
     app.stop(second)
