@@ -89,16 +89,13 @@ async def compose_trigger(
             _require_readers(state, apps)
             asked_at = state.end  # before the broker is asked: who leaves since may still have sent
             wanted = sorted({tp for _, tp in state.inputs_of(state.standing(apps))})
+            unknown = "the ends of the inputs are unknown: more will be read"
+            unseen = "consumer groups cannot be seen: no markers will be sent"
             found, groups = await asyncio.gather(
-                _seen(
-                    admin.log_ends(wanted), "the ends of the inputs are unknown: more will be read", fields
-                ),
-                _seen(admin.groups(), "consumer groups cannot be seen: no markers will be sent", fields),
+                _seen(admin.log_ends(wanted), unknown, fields), _seen(admin.groups(), unseen, fields)
             )
-            ends = tuple(
-                LogEnd(topic=tp.topic, partition=tp.partition, end=at)
-                for tp, at in sorted((found or {}).items())
-            )
+            known = sorted((found or {}).items())
+            ends = tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=at) for tp, at in known)
             stopped = await _stopped(admin, state, apps, found or {}, groups or ())
             break
         except TriggerRefusedError:
@@ -202,12 +199,8 @@ def _refusals(state: LedgerState, asked: verbs.Trigger) -> Iterator[tuple[str, s
             hint = "create topics before the workers start: Faust notices a new one only after minutes"
             yield "missing-topic", f"no snapshot is possible: {'; '.join(map(str, unread))}", hint, []
         names = ", ".join(sorted({view.hello.app for view in living}))
-        yield (
-            "no-inputs",
-            f"{names} reads no topic: there is nothing to snapshot",
-            "give the app an agent",
-            [],
-        )
+        problem = f"{names} reads no topic: there is nothing to snapshot"
+        yield "no-inputs", problem, "give the app an agent", []
     if stamping := sorted({view.hello.app for view in living if view.hello.mode == "stamp"}):
         problem = f"{', '.join(stamping)} puts headers on what it sends and refuses snapshots (mode stamp)"
         hint = 'start all its workers with mode="on" once all are upgraded, or leave the app out of --apps'

@@ -111,13 +111,10 @@ class Fork(System):
 
     def original(self) -> object:
         """All of production: every record, end, commit, topic and setting."""
+        logs = self.log.records.items()
         return (
             [entry.record for entry in self.production.entries],
-            {
-                tp: list(found)
-                for tp, found in self.log.records.items()
-                if found and not tp.topic.startswith(P)
-            },
+            {tp: list(found) for tp, found in logs if found and not tp.topic.startswith(P)},
             {group: dict(found) for group, found in self.admin.commits.items() if not group.startswith(P)},
             {name: it for name, it in self.admin.topics.items() if not name.startswith(P)},
             {name: dict(it) for name, it in self.admin.settings.items() if not name.startswith(P)},

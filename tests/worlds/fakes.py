@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from snapkafka.errors import LedgerUnusableError, OvertakenError
@@ -76,9 +77,7 @@ class FakeLedger:
             else:
                 if gulps is not None:
                     await gulps.rest()
-                await asyncio.sleep(
-                    0.001
-                )  # no event: these are bound to one loop, and each command has its own
+                await asyncio.sleep(0.001)  # no event: it has one loop, and each command its own
 
     async def start(self) -> int:
         return self.first
@@ -129,16 +128,13 @@ class FakeAdmin:
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     starts: dict[TopicPartition, int] = field(default_factory=dict)
     times: dict[TopicPartition, int] = field(default_factory=dict)  # of every record of a partition
-    headers: dict[TopicPartition, list[tuple[str, bytes | None]]] = field(default_factory=dict)
     headers_at: dict[tuple[TopicPartition, int], list[tuple[str, bytes | None]]] = field(default_factory=dict)
     known_groups: list[Group] = field(default_factory=list)
     commits: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)  # by group
     topics: dict[str, Topic] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)  # made on the topic itself
     refusals: dict[str, str] = field(default_factory=dict)  # topic -> why it is not created
-    other: dict[str, int] = field(
-        default_factory=dict
-    )  # topic -> its partitions, as another client creates it first
+    other: dict[str, int] = field(default_factory=dict)  # topic -> its partitions, created by another client
     made: int = 0
     failure: Exception | None = None
     delay_s: float = 0.0
@@ -188,12 +184,7 @@ class FakeAdmin:
         self, positions: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, list[tuple[str, bytes | None]]]:
         await self._answer()
-        at = {
-            tp: self.headers_at[tp, offset]
-            for tp, offset in positions.items()
-            if (tp, offset) in self.headers_at
-        }
-        return {tp: self.headers[tp] for tp in positions if tp in self.headers} | at
+        return {tp: self.headers_at[tp, at] for tp, at in positions.items() if (tp, at) in self.headers_at}
 
     async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         await self._answer()
@@ -282,7 +273,7 @@ class Worker:
     ) -> None:
         self._changelog, self.written = changelog, 10
         self.position = 10
-        self._ledger, self._n, self._epoch = ledger, 0, 0
+        self._ledger, self._n, self._epoch = ledger, count(1), 0
         self._reports, self._sends = reports, sends
         self.tps = tuple(TopicPartition(topic, partition) for partition in range(partitions))
         tables = (Table(name="t", changelog=changelog, partitions=partitions),) if changelog else ()
@@ -291,13 +282,9 @@ class Worker:
             Hello(n=1_000 + len(ledger.entries), app=app, host="box", pid=7, uncaptured=uncaptured, **reads)
         )
         self.assigned = ledger.put(
-            Assigned(process=self.process, n=self._next(), generation=1, inputs=self.tps, member=member)
+            Assigned(process=self.process, n=next(self._n), generation=1, inputs=self.tps, member=member)
         )
         ledger.listeners.append(self._heard)
-
-    def _next(self) -> int:
-        self._n += 1
-        return self._n
 
     def _heard(self, offset: int, record: LedgerRecord) -> None:
         if not isinstance(record, Trigger) or not self._reports:
@@ -306,7 +293,7 @@ class Worker:
         self._ledger.put(
             Report(
                 process=self.process,
-                n=self._next(),
+                n=next(self._n),
                 epoch=self._epoch,
                 previous=previous,
                 heard="ledger",

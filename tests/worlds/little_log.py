@@ -7,6 +7,7 @@ At 6 it sends in red.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from snapkafka.checks import LogBounds, LogRecord
 from snapkafka.protocol import (
@@ -49,12 +50,12 @@ TABLE = [LogRecord("table", 0, offset, 1, 0, offset) for offset in range(3)]
 LOG = [*WHITE, *RED, *TABLE]
 
 
-def with_input(**changes: object) -> Captured:
-    return replace(CAPTURED, inputs=(replace(INPUT, **changes),), recorded=())  # type: ignore[arg-type]
+def with_input(**changes: Any) -> Captured:
+    return replace(CAPTURED, inputs=(replace(INPUT, **changes),), recorded=())
 
 
-def with_sender(**changes: object) -> Captured:
-    return replace(CAPTURED, senders=(replace(CAPTURED.senders[0], **changes), CAPTURED.senders[1]))  # type: ignore[arg-type]
+def with_sender(**changes: Any) -> Captured:
+    return replace(CAPTURED, senders=(replace(CAPTURED.senders[0], **changes), CAPTURED.senders[1]))
 
 
 def seqs(first: int, last: int | None = None, *, refused: bool = True) -> tuple[SeqRange, ...]:

@@ -150,14 +150,11 @@ class Admin(FakeAdmin):
     async def delete_topics(self, *topics: str) -> None:
         for topic in topics:
             assert topic.removeprefix("_snapkafka.").startswith("fork."), "nothing else is deleted"
-            self.topics.pop(topic, None)
-            self.ledgers.pop(topic, None)
-            self.settings.pop(topic, None)
-            for tp in [tp for tp in self.log.records if tp.topic == topic]:
-                del self.log.records[tp]
-            for committed in self.commits.values():
-                for tp in [tp for tp in committed if tp.topic == topic]:
-                    del committed[tp]
+            for named in (self.topics, self.ledgers, self.settings):
+                named.pop(topic, None)
+            for of_partitions in (self.log.records, *self.commits.values()):
+                for tp in [tp for tp in of_partitions if tp.topic == topic]:
+                    del of_partitions[tp]
 
     async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: len(self.log.records[tp]) for tp in partitions if tp.topic in self.topics}
@@ -298,15 +295,9 @@ def stored(
     topic: str, offset: int, key: bytes, value: bytes, *headers: tuple[str, bytes | None]
 ) -> dict[str, Any]:
     """A row of the tables `messages` and `inputs`."""
-    return {
-        "topic": topic,
-        "partition": 0,
-        "offset": offset,
-        "key_raw": key,
-        "value_raw": value,
-        "headers": [{"key": name, "value": of} for name, of in headers],
-        "timestamp_ms": 1_000 + offset,
-    }
+    found = {"topic": topic, "partition": 0, "offset": offset, "timestamp_ms": 1_000 + offset}
+    given = [{"key": name, "value": of} for name, of in headers]
+    return found | {"key_raw": key, "value_raw": value, "headers": given}
 
 
 def message(offset: int, value: bytes) -> dict[str, Any]:
@@ -327,12 +318,9 @@ STATE: list[dict[str, Any]] = [
 
 
 def captured() -> Captured:
-    agents = tuple(
-        Position(agent=name, topic="in", partition=0, offset=at) for name, at in (("a", 1), ("b", 3))
-    )
-    cut = dataclasses.replace(
-        read_up_to("in", 0, 1, topic_id=""), app="app", log_end=4, receiver=SENDER, agents=agents
-    )
+    agents = tuple(Position(agent=it, topic="in", partition=0, offset=at) for it, at in (("a", 1), ("b", 3)))
+    here = {"app": "app", "receiver": SENDER, "log_end": 4}
+    cut = dataclasses.replace(read_up_to("in", 0, 1, topic_id=""), **here, agents=agents)
     raw = (Position(agent="c", topic="raw", partition=0, offset=2, started_above=(3,)),)
     changelog = ChangelogCut(
         app="app", table="t", topic=LOG.topic, topic_id="", partition=0, end=2, process=SENDER
@@ -357,9 +345,8 @@ def stopped_app(tmp_path: Path) -> World:
     admin.log, cluster.the_admin = log, admin
     topics = ("in", "raw", "out", LOG.topic, SETS.topic)
     admin.topics = {name: Topic(1) for name in topics}
-    admin.settings = {
-        name: {"cleanup.policy": "compact", "delete.retention.ms": str(2**62)} for name in topics
-    }
+    compacted = {"cleanup.policy": "compact", "delete.retention.ms": str(2**62)}
+    admin.settings = {name: dict(compacted) for name in topics}
     admin.commits = {"app": {IN: 7, RAW: 9}}
     for value in (b"done", b"one"):
         log.put(IN, b"k", value, by=SENDER)
@@ -398,9 +385,7 @@ def stopped_app(tmp_path: Path) -> World:
     return it
 
 
-STEPS = (
-    "topics", "author", "quiet", "channels", "state", "read back", "compare", "groups", "done",
-)  # fmt: skip
+STEPS = ("topics", "author", "quiet", "channels", "state", "read back", "compare", "groups", "done")
 
 
 class CrashError(Exception):
