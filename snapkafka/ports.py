@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
+#: What a reader of the ledger does after each gulp.
+Rest = Callable[[], Awaitable[None]]
 #: The time of an offset that holds no record: the end of a transaction, for one.
 HOLE: Final = -1
 #: The id that Kafka gives to no topic.
@@ -23,13 +25,6 @@ class Entry(NamedTuple):
     record: LedgerRecord | None
 
 
-class Gulps(Protocol):
-    """The rests of a reader of the ledger."""
-
-    async def rest(self) -> None:
-        """Rest, if it is time for that."""
-
-
 class Ledger(Protocol):
     """The one log whose order all processes agree on."""
 
@@ -43,7 +38,7 @@ class Ledger(Protocol):
         """Append, and wait until the record is safe; return its offset."""
 
     def read(
-        self, start: int = 0, *, until: int | None = None, gulps: Gulps | None = None
+        self, start: int = 0, *, until: int | None = None, rest: Rest | None = None
     ) -> AsyncIterator[Entry]:
         """Yield entries in order, live, or up to `until`; with a rest after each gulp if wanted."""
 

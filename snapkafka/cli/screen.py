@@ -311,15 +311,9 @@ class Screen:
         for line in lines:
             self.print((f"{head}:", style), f" {line}")
 
-    def table(
-        self,
-        items: Iterable[Any],
-        *columns: Column,
-        notes: Callable[[Any], Iterable[Any]] | None = None,
-        whole: bool = False,
-    ) -> None:
+    def table(self, items: Iterable[Any], *columns: Column, **more: Any) -> None:
         """Print a table (see `Table`) between empty lines; nothing, if there are no items."""
-        if rows := Table(items, *columns, notes=notes, whole=whole):
+        if rows := Table(items, *columns, **more):
             self._break(before_table=True)
             self._lines(rows.lines(self.console.width))
             self._after_table = True

@@ -101,7 +101,7 @@ class LedgerFollower:
             host.feed(LedgerBegins(start=start))
             self._opened.set()
             self._gulps = Gulps(self._rest_s)
-            async for read in host.ledger.read(max(start, machine.ledger.end), gulps=self._gulps):
+            async for read in host.ledger.read(max(start, machine.ledger.end), rest=self._gulps.rest):
                 self.take(read)
                 resumes = machine.ledger.resuming
                 while machine.ledger.resuming:  # a checkpoint: the host has its turn between two pieces of it

@@ -17,9 +17,10 @@ import signal
 import socket
 import subprocess
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import Final, Protocol, Self
 
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TimedOutError
 from snapkafka.runtime.child import Child
@@ -27,10 +28,6 @@ from snapkafka.runtime.jdk import archive_options, java, java_environment
 from snapkafka.runtime.maven import locked_jars
 from snapkafka.runtime.signals import Interrupted
 from snapkafka.until import Tries
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import TracebackType
 
 HOST: Final = "127.0.0.1"
 #: Below the ephemeral ports of Linux (32768) and macOS (49152): between stop() and start() no client's own connection
@@ -114,9 +111,7 @@ class EmbeddedKafka:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and issubclass(kind, Interrupted):
             self.kill()  # nobody waits for it, and its data goes
         self.close()
@@ -262,10 +257,6 @@ def free_ports(count: int) -> list[int]:
         if len(found) == count:
             return found
     raise BrokerUnavailableError(f"no {count} free ports among {PORTS.start}-{PORTS.stop} on {HOST}")
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 class Broker(Protocol):

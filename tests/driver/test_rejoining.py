@@ -55,7 +55,7 @@ class Remade(FakeLedger):
         return self.put(record)
 
     async def read(
-        self, start: int = 0, *, until: int | None = None, gulps: Any = None
+        self, start: int = 0, *, until: int | None = None, rest: Any = None
     ) -> AsyncIterator[Entry]:
         while until is None or start < until:
             await self.may_read.wait()

@@ -144,7 +144,7 @@ async def test_a_gulp_takes_all_that_was_written_in_a_rest_by_one_request(
     found: list[int] = []
 
     async def follow() -> None:
-        async for entry in ledger.read(gulps=gulps):
+        async for entry in ledger.read(rest=gulps.rest):
             found.append(entry.offset)
 
     following = asyncio.ensure_future(follow())

@@ -65,7 +65,7 @@ class FakeLedger:
         return self.put(record)
 
     async def read(
-        self, start: int = 0, *, until: int | None = None, gulps: Any = None
+        self, start: int = 0, *, until: int | None = None, rest: Any = None
     ) -> AsyncIterator[Entry]:
         at = start
         while until is None or at < until:
@@ -75,8 +75,8 @@ class FakeLedger:
                 yield self.entries[at]
                 at += 1
             else:
-                if gulps is not None:
-                    await gulps.rest()
+                if rest is not None:
+                    await rest()
                 await asyncio.sleep(0.001)  # no event: it has one loop, and each command its own
 
     async def start(self) -> int:

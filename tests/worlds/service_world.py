@@ -48,7 +48,7 @@ def served(
 async def listening(cluster: FakeCluster, namespace: str = "ns", **settings: Any) -> AsyncIterator[str]:
     """The service on a real socket; its URL."""
     chosen = Settings(port=0, **settings)
-    shown: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    shown: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     serving = asyncio.ensure_future(serve(make_app(cluster, namespace, chosen), chosen, shown.set_result))
     try:
         await asyncio.wait([shown, serving], timeout=60, return_when=asyncio.FIRST_COMPLETED)

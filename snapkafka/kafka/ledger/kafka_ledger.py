@@ -15,7 +15,7 @@ from aiokafka import errors
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin, namespaces_hint
 from snapkafka.kafka.login.connection import Connection, translated
-from snapkafka.ports import Entry, Gulps, Topic
+from snapkafka.ports import Entry, Rest, Topic
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 from snapkafka.wire import headers
 from snapkafka.wire.codec import encode, load
@@ -229,12 +229,12 @@ class KafkaLedger:
     # -- reading ---------------------------------------------------------------------------------------------
 
     async def read(
-        self, start: int = 0, *, until: int | None = None, gulps: Gulps | None = None
+        self, start: int = 0, *, until: int | None = None, rest: Rest | None = None
     ) -> AsyncIterator[Entry]:
         """Yield the entries from `start` on, in order, live; or up to `until`.
 
         Args:
-            gulps: see `reader.Gulps`; None: every entry is yielded as soon as it is there.
+            rest: see `reader.Gulps`; None: every entry is yielded as soon as it is there.
 
         Raises:
             LedgerRecreatedError: the ledger was deleted, or deleted and made again; noticed within a few seconds.
@@ -249,7 +249,7 @@ class KafkaLedger:
             until=until,
             same=self._is_same,
             suspect=self._replaced,
-            gulps=gulps,
+            rest=rest,
         )
         async for entry in entries:
             self._seen_end = max(self._seen_end, entry.offset + 1)

@@ -27,13 +27,9 @@ class StoredManifest:
     def of(cls, store: Store, manifest: Manifest) -> StoredManifest:
         """Read the file of a manifest again, for its digest."""
         name = manifest_name(manifest.id)
+        same = {of: getattr(manifest, of) for of in ("namespace", "id", "epoch", "verdict", "content")}
         return cls(
-            **{
-                field: getattr(manifest, field)
-                for field in ("namespace", "id", "epoch", "verdict", "content")
-            },
-            place=store.place(name),
-            sha256=store.sha256(name) if store.has(manifest.id) else "",
+            **same, place=store.place(name), sha256=store.sha256(name) if store.has(manifest.id) else ""
         )
 
 

@@ -15,11 +15,10 @@ from typing import Any, Final, Self
 from aiokafka import TopicPartition as KafkaPartition
 from aiokafka import errors
 
-from snapkafka import ports
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, translated
-from snapkafka.ports import HOLE, Entry
+from snapkafka.ports import HOLE, Entry, Rest
 from snapkafka.wire.codec import UndecodableError, decode
 
 
@@ -80,7 +79,7 @@ async def read_entries(
     until: int | None,
     same: Callable[[], Awaitable[bool]],
     suspect: asyncio.Event,
-    gulps: ports.Gulps | None = None,
+    rest: Rest | None = None,
 ) -> AsyncIterator[Entry]:
     """Yield the entries from `start` on, in order; end at `until`, or never.
 
@@ -89,7 +88,7 @@ async def read_entries(
         same: is the topic still the one that was opened? Asked every `WATCH_S`, and where offsets state that it is not.
             It raises where that topic has lost what was read.
         suspect: set by who has seen that it is not, or that records are lost; `same` clears it.
-        gulps: the rests of a live reader, each after what was at hand.
+        rest: of a live reader, after what was at hand.
 
     Raises:
         LedgerRecreatedError: it is not.
@@ -110,15 +109,15 @@ async def read_entries(
                 found = await reader.some()
                 if clock() - asked >= AT_HAND_S:
                     busy_since = clock()
-                rests = gulps is not None and reader.pause()
+                rests = rest is not None and reader.pause()
                 for entry in found:
                     if until is None or entry.offset < until:
                         yield entry
                     if (busy := clock() - busy_since) >= SLICE_S:
                         await asyncio.sleep(busy if until is None else 0)
                         busy_since = clock()
-                if gulps is not None and rests:
-                    await gulps.rest()
+                if rest is not None and rests:
+                    await rest()
                     reader.resume()
                     busy_since = clock()
                 if watch is not None and watch.done():
