@@ -67,23 +67,18 @@ def without(*offsets: int, of: list[LogRecord] = LOG) -> list[LogRecord]:
     return [record for record in of if record.topic != "in" or record.offset not in offsets]
 
 
-def shared_changelog(
-    *missing: int, lost: tuple[int, ...] = ()
-) -> tuple[list[LogRecord], Captured, dict[TopicPartition, LogBounds]]:
+def shared_changelog(*missing: int) -> tuple[list[LogRecord], Captured, dict[TopicPartition, LogBounds]]:
     """A changelog of ten records that another app reads: it stands at 8, and below 4 nothing is red.
 
-    Some are `missing` with their offsets, as what compaction took; of the seqs that are `lost` no offset is missing.
-    Those at 4 and 5 are of nobody.
+    Some are `missing` with their offsets, as what compaction took. Those at 4 and 5 are of nobody.
     """
-    offsets = (0, 1, 2, 3, 6, 7, 8, 9)
-    seqs = [seq for seq in range(len(offsets) + len(lost)) if seq not in lost]
-    log = [LogRecord("table", 0, at, 1, 0, seq) for at, seq in zip(offsets, seqs, strict=True)]
+    log = [LogRecord("table", 0, at, 1, 0, seq) for seq, at in enumerate((0, 1, 2, 3, 6, 7, 8, 9))]
     log += [LogRecord("table", 0, at) for at in (4, 5)]
     reader = replace(INPUT, app="audit", topic="table", topic_id="t2", position=8, noted=8, low=4, log_end=10)
     captured = replace(
         CAPTURED,
         inputs=(reader,),
-        senders=(SenderEnd(process=1, topic="table", partition=0, white_end=10, last_seq=seqs[-1]),),
+        senders=(SenderEnd(process=1, topic="table", partition=0, white_end=10, last_seq=7),),
         changelogs=(replace(CAPTURED.changelogs[0], end=10),),
         recorded=(),
     )
