@@ -55,12 +55,9 @@ def test_trigger_says_the_same_as_data(cluster: FakeCluster) -> None:
     result = call(
         "trigger", "--wait", "--id", "mine", "--storage", "/snaps", "--json", "--apps", "shop, shop"
     )
-    found = as_json(result)
-    assert found["snapshot_id"] == "mine"
-    assert found["status"] == "CAPTURED"
-    assert found["capture_ms"] == 1
-    assert found["target_storage_uri"] == "/snaps"
-    assert found["initiated_by_node_id"]
+    expected = {"snapshot_id": "mine", "status": "CAPTURED", "capture_ms": 1, "target_storage_uri": "/snaps"}
+    assert expected.items() <= as_json(result).items()
+    assert as_json(result)["initiated_by_node_id"]
     assert result.stderr == ""
 
 

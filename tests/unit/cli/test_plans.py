@@ -21,32 +21,19 @@ from snapkafka.verbs import Drill
 from tests.worlds import planned
 
 WHERE = ("--bootstrap", "127.0.0.1:1", "--namespace", "shop")
-#: By command: its arguments, the functions that plan and act, the plan, a refused one, and the result.
-COMMANDS: dict[str, tuple[tuple[str, ...], str, str, Any, Any, Any]] = {
-    "restore": (
-        ("friday",),
-        "plan_recovery",
-        "recover",
-        planned.RESTORING,
-        replace(planned.RESTORING, refusals=(planned.REFUSAL,)),
-        planned.RESTORED,
-    ),
-    "fork create": (
-        ("staging",),
-        "plan_recovery",
-        "recover",
-        planned.FORKING,
-        replace(planned.FORKING, refusals=(planned.REFUSAL,)),
-        planned.FORKED,
-    ),
-    "fork drop": (
-        ("staging",),
-        "plan_drop",
-        "drop_forks",
-        (planned.DROPPING,),
-        (replace(planned.DROPPING, kept="group g has 2 members"),),
-        (planned.DROPPING,),
-    ),
+RECOVERY, DROPS = ("plan_recovery", "recover"), (planned.DROPPING,)
+KEPT = (replace(planned.DROPPING, kept="group g has 2 members"),)
+
+
+def refused(plan: Any) -> Any:
+    return replace(plan, refusals=(planned.REFUSAL,))
+
+
+#: By command: its argument, the functions that plan and act, the plan, a refused one, and the result.
+COMMANDS: dict[str, tuple[str, str, str, Any, Any, Any]] = {
+    "restore": ("friday", *RECOVERY, planned.RESTORING, refused(planned.RESTORING), planned.RESTORED),
+    "fork create": ("staging", *RECOVERY, planned.FORKING, refused(planned.FORKING), planned.FORKED),
+    "fork drop": ("staging", "plan_drop", "drop_forks", DROPS, KEPT, DROPS),
 }
 
 
@@ -55,7 +42,7 @@ class Command:
 
     def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.name = name
-        self.arguments, plan, act, self.plan, self.refused, self.done = COMMANDS[name]
+        self.argument, plan, act, self.plan, self.refused, self.done = COMMANDS[name]
         self.answer: Any = self.plan
         self.asked: list[tuple[Any, ...]] = []
         self.acted: list[Any] = []
@@ -71,7 +58,7 @@ class Command:
         return self.done
 
     def __call__(self, *more: str) -> Result:
-        return CliRunner().invoke(app, [*self.name.split(), *self.arguments, *WHERE, *more])
+        return CliRunner().invoke(app, [*self.name.split(), self.argument, *WHERE, *more])
 
 
 @pytest.mark.parametrize("name", COMMANDS)

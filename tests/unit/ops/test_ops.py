@@ -263,9 +263,8 @@ async def test_after_a_checkpoint_everybody_says_the_same_and_goes_on(cluster: F
     await ops.resume(cluster, "ns")
     again = await ops.trigger(cluster, "ns", snapshot_id="c", wait=True)
     assert again.status is Status.CAPTURED
-    assert (await ops.trigger(cluster, "ns", snapshot_id="a")).epoch == before[0].epoch, (
-        "its name stays taken"
-    )
+    taken = await ops.trigger(cluster, "ns", snapshot_id="a")
+    assert taken.epoch == before[0].epoch, "its name stays taken"
 
 
 async def test_what_is_young_stays_as_it_is(cluster: FakeCluster) -> None:
@@ -277,8 +276,7 @@ async def test_what_is_young_stays_as_it_is(cluster: FakeCluster) -> None:
     found = await ops.checkpoint(cluster, "ns", now_ms=young + pruning.KEEP_MS)
     assert ledger.first == found.upto == 2
     found = await ops.checkpoint(cluster, "ns", now_ms=young)
-    assert found == ops.Checkpointed(namespace="ns", upto=0, records=0, kept=0, chunks=0)
-    assert ledger.first == 2
+    assert (found.upto, found.records, ledger.first) == (0, 0, 2)
 
 
 async def test_chunks_are_no_larger_than_the_ledger_takes(

@@ -33,10 +33,9 @@ Status = grpc.StatusCode
 class Door:
     """The service, a bank that reads `deposits`, and a channel."""
 
-    def __init__(
-        self, cluster: FakeCluster, broker: RemoteBroker, consumer: FakeConsumer, address: str
-    ) -> None:
-        self.cluster, self.broker, self.consumer, self.address = cluster, broker, consumer, address
+    def __init__(self, cluster: FakeCluster, consumer: FakeConsumer, address: str) -> None:
+        self.cluster, self.consumer, self.address = cluster, consumer, address
+        self.broker = consumer.broker
         self.channel = grpc.aio.insecure_channel(address)
         self.plain = Stub(self.channel)
         self.stub: Any = Named(self.plain, "")
@@ -53,12 +52,12 @@ class Named:
     """A stub whose calls name a session."""
 
     def __init__(self, stub: Any, session: str) -> None:
-        self._stub, self._session = stub, session
+        self._stub, self._metadata = stub, ((SESSION_KEY, session),)
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._stub, name)
         return lambda request, metadata=(), **more: call(
-            request, metadata=(*metadata, (SESSION_KEY, self._session)), **more
+            request, metadata=(*metadata, *self._metadata), **more
         )
 
 
@@ -80,7 +79,7 @@ async def door(bounds: Bounds | None = None, **settings: Any) -> AsyncIterator[D
 
     chosen = Settings(grpc_port=0, remote_topics=("deposits",), remote_inputs=("change",), **settings)
     async with serving(make, chosen, limits) as address:
-        found = Door(cluster, broker, consumer, address)
+        found = Door(cluster, consumer, address)
         try:
             yield found
         finally:
