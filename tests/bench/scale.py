@@ -29,8 +29,8 @@ from snapkafka.protocol import Captured, ChangelogCut, ProcessCut, SenderEnd, To
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire
 from tests.bench.figures import Figure, figure
+from tests.spark.at_hand import settings_of
 from tests.spark.engines import Engine
-from tests.spark.reading import settings_of
 from tests.worlds.little_log import CAPTURED
 from tests.worlds.stores import LocalStore
 

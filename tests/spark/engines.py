@@ -20,7 +20,7 @@ from snapkafka.checks import Checked, CutView
 from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.protocol import Captured
-from tests.spark.reading import settings_of
+from tests.spark.at_hand import settings_of
 from tests.spark.scene import Stage
 from tests.worlds.stores import LocalStore
 

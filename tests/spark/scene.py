@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
 
+from snapkafka.assembly.cluster import ask_once
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
 from snapkafka.protocol import (
     Assigned,
@@ -35,7 +37,24 @@ from snapkafka.protocol import (
     TopicPartition,
     Trigger,
 )
+from snapkafka.testing import wait_until
 from snapkafka.wire import headers as wire
+
+_T = TypeVar("_T")
+
+
+def read_all(bootstrap: str, tp: TopicPartition) -> list[Any]:
+    """The messages that a partition holds, as any consumer sees them."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "looks", "log_level": 0}
+    consumer = Consumer({**settings, "enable.auto.commit": False, "enable.partition.eof": True})
+    consumer.assign([KafkaPartition(*tp, 0)])
+    found = []
+    try:
+        while (message := consumer.poll(20)) is not None and message.error() is None:
+            found.append(message)
+        return found
+    finally:
+        consumer.close()
 
 
 @dataclass
@@ -61,6 +80,32 @@ class Stage:
         offset = await self.ledger.append(record)
         self.state.apply(offset, record)
         return offset
+
+    def name(self, which: str = "snap") -> str:
+        """The id of a snapshot."""
+        return f"{self.namespace}-{which}"
+
+    def job(self, storage: object, *which: str) -> list[str]:
+        """The arguments of a job that assembles snapshots into a storage."""
+        where = ["--bootstrap", self.bootstrap, "--namespace", self.namespace, "--storage", str(storage)]
+        return [*where, *(part for one in which for part in ("--snapshot", self.name(one)))]
+
+    def ask(self, question: Callable[[KafkaTopicAdmin], Awaitable[_T]]) -> _T:
+        """Ask or alter the cluster."""
+        return asyncio.run(ask_once(Connection(bootstrap=self.bootstrap), question))
+
+    def trim(self, tp: TopicPartition, offset: int) -> None:
+        """Delete the records below an offset."""
+        self.ask(lambda admin: admin.delete_records(tp, offset))
+        assert self.ask(lambda admin: admin.log_starts([tp])) == {tp: offset}
+
+    def delete(self, *topics: str) -> None:
+        """Delete topics, and wait until they are gone."""
+        self.ask(lambda admin: admin.delete_topics(*topics))
+        wait_until("the topics to be gone", lambda: not {*topics} & self.topics(), timeout_s=20)
+
+    def topics(self) -> set[str]:
+        return {*self.ask(lambda admin: admin.describe_topics())}
 
     def send(
         self,
@@ -130,9 +175,7 @@ class Sender:
         offset = self.stage.send(tp, key, value, [*(more or []), (wire.HEADER, header)], at_ms=at_ms)
         if seq is None:
             self.seqs[tp] += 1
-            self.reached[tp] = SentEnd(
-                topic=tp.topic, partition=tp.partition, white_end=offset + 1, last_seq=number
-            )
+            self.reached[tp] = SentEnd(**tp._asdict(), white_end=offset + 1, last_seq=number)
             if not self.stage.epoch or epoch < self.stage.epoch:
                 self.ends[tp] = self.reached[tp]
         return offset
@@ -143,14 +186,8 @@ class Sender:
         header = wire.marker(ledger_id, check, self.stage.epoch, self.process, self.seqs[tp], 0)
         self.seqs[tp] += 1
         offset = self.stage.send(tp, wire.marker_key(self.process), None, [(wire.HEADER, header)])
-        end = self.ends.get(tp)
-        self.ends[tp] = SentEnd(
-            topic=tp.topic,
-            partition=tp.partition,
-            white_end=end.white_end if end else 0,
-            last_seq=end.last_seq if end else -1,
-            marker=offset,
-        )
+        end = self.ends.get(tp, SentEnd(**tp._asdict(), white_end=0, last_seq=-1))
+        self.ends[tp] = replace(end, marker=offset)
         return offset
 
     async def write_record(self, kind: type[LedgerRecord], **fields: Any) -> int:
@@ -179,35 +216,33 @@ class Acts:
 
 def play(bootstrap: str, namespace: str, **acts: Any) -> Stage:
     """Play it up to the captured snapshot, with red traffic behind it; see `Acts`."""
-    return asyncio.run(_play(bootstrap, namespace, Acts(**acts)))
+    ledger = KafkaLedger(Connection(bootstrap=bootstrap), namespace)
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
+    stage = Stage(bootstrap, namespace, ledger, producer)
+
+    async def played(admin: KafkaTopicAdmin) -> None:
+        await ledger.open()
+        try:
+            await _play(stage, admin, Acts(**acts))
+        finally:
+            await ledger.close()
+
+    stage.ask(played)
+    return stage
 
 
-async def _play(bootstrap: str, namespace: str, acts: Acts) -> Stage:
-    connection = Connection(bootstrap=bootstrap)
-    ledger, admin = KafkaLedger(connection, namespace), KafkaTopicAdmin(connection)
-    await ledger.open()
-    try:
-        stage = Stage(
-            bootstrap,
-            namespace,
-            ledger,
-            Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0}),
-        )
-        for name, settings in (("orders", {}), ("credits", {}), ("balances", {"cleanup.policy": "compact"})):
-            await admin.create_topic(stage.topic(name), partitions=2, settings=settings)
-        ids = {name: found.topic_id for name, found in (await admin.describe_topics()).items()}
-        sources = (stage.topic("orders"),) if acts.declared else ()
-        old, a, b = await _join(stage, ids, sources, keyed=acts.split)
-        stage.players = (a, b)
-        _white(stage, old, a, b, acts)
-        if acts.split:
-            a.send(stage.tp("balances", 1), b'"x"', b"5")
-        await _cut(stage, a, b, acts)
-        stage.captured = stage.state.captured(stage.epoch)
-        return stage
-    finally:
-        await admin.close()
-        await ledger.close()
+async def _play(stage: Stage, admin: KafkaTopicAdmin, acts: Acts) -> None:
+    for name, settings in (("orders", {}), ("credits", {}), ("balances", {"cleanup.policy": "compact"})):
+        await admin.create_topic(stage.topic(name), partitions=2, settings=settings)
+    ids = {name: found.topic_id for name, found in (await admin.describe_topics()).items()}
+    sources = (stage.topic("orders"),) if acts.declared else ()
+    old, a, b = await _join(stage, ids, sources, keyed=acts.split)
+    stage.players = (a, b)
+    _white(stage, old, a, b, acts)
+    if acts.split:
+        a.send(stage.tp("balances", 1), b'"x"', b"5")
+    await _cut(stage, a, b, acts)
+    stage.captured = stage.state.captured(stage.epoch)
 
 
 async def _join(
@@ -268,10 +303,8 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts) -> None:
         inputs = (stage.tp(topic, 0), stage.tp(topic, 1))
         await sender.write_record(Assigned, generation=1, inputs=inputs)
     seen = (("orders", 0, 8), ("orders", 1, 0), ("credits", 0, 3), ("credits", 1, 0))
-    ends = tuple(
-        LogEnd(topic=stage.topic(name), partition=partition, end=end) for name, partition, end in seen
-    )
-    trigger = Trigger(n=9, id=f"{stage.namespace}-snap", who="test", ends=ends)
+    ends = tuple(LogEnd(**stage.tp(name, partition)._asdict(), end=end) for name, partition, end in seen)
+    trigger = Trigger(n=9, id=stage.name(), who="test", ends=ends)
     stage.epoch = await stage.append(trigger) + 1
 
     position = 2
@@ -293,86 +326,81 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts) -> None:
         Report,
         **report_a,
         sent=tuple(a.ends.values()),
-        changelogs=tuple(
-            ChangelogEnd(table="balances", topic=balances.topic, partition=partition, end=end)
-            for partition, end in ((0, 7 if acts.calm else 9), (1, int(acts.split)))
-        ),
-        recorded=(
-            ChannelRange(sender=b.process, topic=orders.topic, partition=0, start=position, end=marker),
-        ),
+        changelogs=_changelogs(a, 7 if acts.calm else 9),
+        recorded=(ChannelRange(sender=b.process, **orders._asdict(), start=position, end=marker),),
         cut_us=40,
     )
     await b.write_record(Report, **report_b, sent=tuple(b.ends.values()), cut_us=50)
 
 
-def play_on(stage: Stage, name: str, *, parent: str, written: Sequence[tuple[bytes, bytes | None]]) -> None:
+def play_on(stage: Stage, which: str, *written: tuple[bytes, bytes | None], parent: str = "snap") -> None:
     """The next snapshot, an incremental one. Alpha writes its table: `written` before its cut; then `x` in red, and
     once more in white `late`, both below the end of the changelog; then `red`, past it."""
-    asyncio.run(_play_on(stage, name, parent, written))
+
+    async def played(admin: KafkaTopicAdmin) -> None:
+        await stage.ledger.open(create=False)
+        try:
+            await _play_on(stage, admin, which, parent, written)
+        finally:
+            await stage.ledger.close()
+
+    stage.ask(played)
 
 
 async def _play_on(
-    stage: Stage, name: str, parent: str, written: Sequence[tuple[bytes, bytes | None]]
+    stage: Stage,
+    admin: KafkaTopicAdmin,
+    which: str,
+    parent: str,
+    written: Sequence[tuple[bytes, bytes | None]],
 ) -> None:
     balances, (a, b), before = stage.tp("balances"), stage.players, stage.epoch
-    await stage.ledger.open(create=False)
-    admin = KafkaTopicAdmin(Connection(bootstrap=stage.bootstrap))
-    try:
-        for key, value in written:
-            a.send(balances, key, value, epoch=before)
-        for sender in stage.players:
-            sender.ends = sender.ends | sender.reached  # what was red is white for the next one
-        inputs = [stage.tp(topic, partition) for topic in ("orders", "credits") for partition in (0, 1)]
-        ends = await admin.log_ends(inputs)
-        trigger = Trigger(
-            n=1000 + before,
-            id=name,
-            type="incremental",
-            parent=parent,
-            ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=ends[tp]) for tp in inputs),
-        )
-        stage.epoch = await stage.append(trigger) + 1
-        reports = [
-            _at_cut(stage, a, "orders", {0: (2, ()), 1: (0, ())}),
-            _at_cut(stage, b, "credits", {0: (0, (1,)), 1: (1, ())}),
-        ]
-        a.send(balances, b'"x"', b"%d" % stage.epoch, epoch=stage.epoch)
-        end = a.send(balances, b'"late"', b"3", epoch=before) + 1
-        a.send(balances, b'"red"', b"%d" % stage.epoch, epoch=stage.epoch)
-        for sender, report in zip(stage.players, reports, strict=True):
-            changelogs = (
-                ChangelogEnd(table="balances", topic=balances.topic, partition=partition, end=upto)
-                for partition, upto in ((0, end), (1, a.seqs[stage.tp("balances", 1)]))
-            )
-            await sender.write_record(
-                Report,
-                **report,
-                sent=tuple(sender.ends.values()),
-                changelogs=tuple(changelogs) if sender is a else (),
-            )
-        stage.captured = stage.state.captured(stage.epoch)
-    finally:
-        await admin.close()
-        await stage.ledger.close()
+    for key, value in written:
+        a.send(balances, key, value, epoch=before)
+    for sender in stage.players:
+        sender.ends = sender.ends | sender.reached  # what was red is white for the next one
+    inputs = [stage.tp(topic, partition) for topic in ("orders", "credits") for partition in (0, 1)]
+    ends = await admin.log_ends(inputs)
+    trigger = Trigger(
+        n=1000 + before,
+        id=stage.name(which),
+        type="incremental",
+        parent=stage.name(parent),
+        ends=tuple(LogEnd(**tp._asdict(), end=ends[tp]) for tp in inputs),
+    )
+    stage.epoch = await stage.append(trigger) + 1
+    reports = [
+        _at_cut(stage, a, "orders", {0: (2, ()), 1: (0, ())}),
+        _at_cut(stage, b, "credits", {0: (0, (1,)), 1: (1, ())}),
+    ]
+    a.send(balances, b'"x"', b"%d" % stage.epoch, epoch=stage.epoch)
+    end = a.send(balances, b'"late"', b"3", epoch=before) + 1
+    a.send(balances, b'"red"', b"%d" % stage.epoch, epoch=stage.epoch)
+    for sender, report in zip(stage.players, reports, strict=True):
+        of = _changelogs(a, end) if sender is a else ()
+        await sender.write_record(Report, **report, sent=tuple(sender.ends.values()), changelogs=of)
+    stage.captured = stage.state.captured(stage.epoch)
+
+
+def _changelogs(a: Sender, end: int) -> tuple[ChangelogEnd, ...]:
+    """Alpha's report of its table, whose partition 0 ends there."""
+    one, other = (a.stage.tp("balances", partition) for partition in (0, 1))
+    ends = {one: end, other: a.seqs[other]}
+    return tuple(ChangelogEnd(table="balances", **tp._asdict(), end=upto) for tp, upto in ends.items())
 
 
 def _at_cut(
     stage: Stage, sender: Sender, topic: str, positions: dict[int, tuple[int, tuple[int, ...]]]
 ) -> dict[str, Any]:
     """The fields of a report that are those of the cut."""
+    agent = f"{sender.app}.agent"
     return {
         "epoch": stage.epoch,
         "previous": stage.epoch - 1,
         "heard": "ledger",
         "assigned": stage.state.processes[sender.process].assigned,
         "positions": tuple(
-            Position(
-                agent=f"{sender.app}.agent",
-                topic=stage.topic(topic),
-                partition=partition,
-                offset=offset,
-                started_above=above,
-            )
+            Position(agent=agent, **stage.tp(topic, partition)._asdict(), offset=offset, started_above=above)
             for partition, (offset, above) in positions.items()
         ),
     }

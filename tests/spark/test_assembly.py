@@ -4,32 +4,39 @@ from __future__ import annotations
 
 import hashlib
 import json
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 
-from snapkafka.assembly import SCHEMAS, Invariant
+from snapkafka import ops
+from snapkafka.assembly import SCHEMAS, Invariant, compare, in_folder, published
 from snapkafka.assembly.rows import process_rows
+from snapkafka.assembly.schemas import UNIX_EPOCH
 from snapkafka.assembly.spark import engine as spark_engine
 from snapkafka.assembly.spark import kafka_source
 from snapkafka.checks import CutView, Verdict
 from snapkafka.errors import StorageError
-from snapkafka.manifest import Manifest
+from snapkafka.manifest import AROUND, INPUTS, Manifest
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker
 from tests.spark.engines import Engine, rows
-from tests.spark.scene import Stage, play, play_on
+from tests.spark.scene import Stage, play, play_on, read_all
 from tests.worlds.stores import LocalStore
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "manifest.schema.json").read_text())
 HOLDS = Invariant(name="few", sql='SELECT * FROM messages WHERE "offset" > 1000')
-ISOLATION = "read_uncommitted"
+OPTIONS: dict[str, Any] = {"isolation": "read_uncommitted", "around": 50, "with_inputs": True}
+LATE_MS, LATE_HEADERS = 1_700_000_000_123, [("a", b"\x00"), ("a", None)]
+#: Of a snapshot that no check doubts.
+JOBS_MAX, STEPS = 6, ("reading every record", "table state")
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 @dataclass
@@ -47,12 +54,16 @@ class Assembled:
 
 @pytest.fixture(scope="module")
 def assembled(engine: Engine, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Assembled:
+    """The scene, and behind everything else two red records that beta sent of an event, and a late external one."""
     stage = play(kafka.bootstrap, f"t{id(engine)}{engine.name}")
+    orders, (_, beta) = stage.tp("orders"), stage.players
+    for _ in range(2):  # orders 10, 11
+        beta.send(orders, b'"caused"', b"1" * 500, epoch=stage.epoch, cause=(stage.tp("credits"), 0))
+    stage.send(orders, b"late", b"\xff", LATE_HEADERS, at_ms=LATE_MS)  # orders 12
     first = LocalStore(tmp_path_factory.mktemp("snapshots"))
 
-    def again(store: LocalStore = first, wanted: tuple[Invariant, ...] = (HOLDS,)) -> Manifest:
-        options: dict[str, Any] = {"isolation": ISOLATION, "around": 50, "with_inputs": True}
-        return engine.assemble(stage, store, wanted=wanted, **options)
+    def again(store: LocalStore = first, wanted: tuple[Invariant, ...] = (HOLDS,), **more: Any) -> Manifest:
+        return engine.assemble(stage, store, wanted=wanted, **OPTIONS | more)
 
     return Assembled(engine, stage, first, again(), again)
 
@@ -91,7 +102,7 @@ def test_no_marker_and_no_header_of_ours_shows(assembled: Assembled) -> None:
     headers = {row[0]: row[1] for row in assembled.rows("messages", "offset", "headers")}
     assert headers[6] == []
     everything = [row for table in SCHEMAS for row in assembled.rows(table)]
-    assert len(everything) == 4 + 6 + 4 + 3 + 4 + 14 + 2
+    assert len(everything) == 4 + 6 + 4 + 3 + 4 + 17 + 3
     assert "_sk" not in str(everything), "files are compressed: it is the rows that tell"
     in_flight = {
         row[0]: [(header["key"], header["value"]) for header in row[1]]
@@ -132,38 +143,14 @@ def test_processes_and_positions(assembled: Assembled) -> None:
 def test_processes_have_the_times_of_the_ledger(assembled: Assembled) -> None:
     """When the snapshot was asked for, and when each process had reported, as the broker noted it."""
     stage = assembled.stage
-    at = times_in(stage.bootstrap, stage.ledger.topic)
+    messages = read_all(stage.bootstrap, TopicPartition(stage.ledger.topic, 0))
+    assert {message.timestamp()[0] for message in messages} == {TIMESTAMP_LOG_APPEND_TIME}
+    at = [UNIX_EPOCH + timedelta(milliseconds=message.timestamp()[1]) for message in messages]
     columns = ("process", "report", "triggered_at", "reported_at")
     asked, rows = at[stage.epoch - 1], sorted(assembled.rows("processes", *columns), key=lambda row: row[0])
-    assert (
-        [row[2:] for row in rows]
-        == [
-            (asked, None),  # it had left
-            *((asked, at[report]) for _, report, *_ in rows[1:]),
-        ]
-    )
+    reported = [at[report] for _, report, *_ in rows[1:]]
+    assert [row[2:] for row in rows] == [(asked, None), *((asked, it) for it in reported)], "one had left"
     assert all(asked <= reported for *_, reported in rows[1:])
-
-
-def times_in(bootstrap: str, topic: str) -> dict[int, datetime]:
-    """The times of a topic's records by their offsets, as any consumer sees them."""
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "group.id": "looks",
-        "enable.partition.eof": True,
-        "log_level": 0,
-    }
-    consumer = Consumer({**settings, "enable.auto.commit": False})
-    consumer.assign([KafkaPartition(topic, 0, 0)])
-    found = {}
-    try:
-        while (message := consumer.poll(20)) is not None and message.error() is None:
-            kind, at_ms = message.timestamp()
-            assert kind == TIMESTAMP_LOG_APPEND_TIME
-            found[message.offset()] = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)
-    finally:
-        consumer.close()
-    return found
 
 
 def test_times_are_in_the_manifest_so_that_verification_has_the_same(assembled: Assembled) -> None:
@@ -176,6 +163,101 @@ def test_times_are_in_the_manifest_so_that_verification_has_the_same(assembled: 
     assert {row["process"]: tuple(row[name] for name in times) for row in again} == {
         process: (*printed, *others) for process, others in rows.items()
     }
+
+
+def test_rows_lie_about_the_cut_one_by_one(assembled: Assembled) -> None:
+    stage = assembled.stage
+    orders, back = stage.topic("orders"), stage.topic("credits")
+    columns = ("topic", "partition", "offset", "sender_app", "receiver_app", "side", "received")
+    assert sorted(assembled.rows(AROUND, *columns), key=lambda row: row[:3]) == [
+        (back, 0, 0, "alpha", "beta", "white", False),
+        (back, 0, 1, "beta", "beta", "white", True),  # of a process that left; started out of turn
+        (back, 0, 2, "alpha", "beta", "white", False),
+        (back, 0, 4, "alpha", "beta", "red", False),  # the marker at 3 is no record
+        (back, 1, 0, "alpha", "beta", "white", True),
+        (orders, 0, 0, None, "alpha", "external", True),  # below what anything else reads
+        (orders, 0, 1, "beta", "alpha", "white", True),
+        (orders, 0, 2, "beta", "alpha", "white", False),
+        (orders, 0, 3, None, "alpha", "external", False),
+        (orders, 0, 4, "beta", "alpha", "white", False),
+        (orders, 0, 5, "beta", "alpha", "white", False),
+        (orders, 0, 6, "beta", "alpha", "white", False),
+        (orders, 0, 7, None, "alpha", "external", False),
+        (orders, 0, 9, "beta", "alpha", "red", False),
+        (orders, 0, 10, "beta", "alpha", "red", False),
+        (orders, 0, 11, "beta", "alpha", "red", False),
+        (orders, 0, 12, None, "alpha", "external", False),
+    ]
+    found = rows(assembled.store, assembled.manifest, AROUND)
+    at = {(row["topic"], row["partition"], row["offset"]): row for row in found}
+    alpha, beta = (player.process for player in stage.players)
+    receivers = {(row["topic"], row["receiver"]) for row in found}
+    assert receivers == {(orders, alpha), (back, beta)}
+    caused = at[orders, 0, 10]
+    assert (caused["cause_topic"], caused["cause_partition"], caused["cause_offset"]) == (back, 0, 0)
+    assert caused["sender"] == beta
+    assert (caused["key"], caused["value"], caused["bytes"]) == ("caused", "1" * 240, 8 + 500)
+    assert at[back, 0, 0]["sent_ms"] < caused["sent_ms"] <= at[orders, 0, 11]["sent_ms"]
+    undecodable = at[orders, 0, 5]
+    assert (undecodable["key"], undecodable["value"], undecodable["bytes"]) == (None, None, 4)
+
+
+def test_no_channel_has_more_than_the_window(assembled: Assembled, tmp_path: Path) -> None:
+    manifest = assembled.again(store := LocalStore(tmp_path), around=1)
+    found = [
+        (row["topic"].removeprefix(f"{manifest.namespace}-"), row["partition"], row["offset"], row["side"])
+        for row in rows(store, manifest, AROUND)
+    ]
+    assert sorted(found) == [
+        ("credits", 0, 0, "white"),
+        ("credits", 0, 1, "white"),
+        ("credits", 0, 4, "red"),
+        ("credits", 1, 0, "white"),
+        ("orders", 0, 0, "external"),
+        ("orders", 0, 1, "white"),
+        ("orders", 0, 2, "white"),
+        ("orders", 0, 3, "external"),
+        ("orders", 0, 4, "white"),  # the channel of the process that left
+        ("orders", 0, 9, "red"),
+    ]
+
+
+async def test_a_cut_is_drawn_from_its_tables(assembled: Assembled) -> None:
+    drawn = await ops.draw(None, "", manifest=assembled.store.manifest_place(assembled.manifest.id))
+    kinds = [element.get("class") for element in ET.fromstring(drawn.svg).iter(f"{SVG}g")]
+    assert kinds.count("message flight") == drawn.shown == 6
+    assert kinds.count("message near") == drawn.near == 11
+    assert (drawn.hidden, drawn.near_hidden) == (0, 0)
+
+
+def test_external_records_are_stored_from_the_lowest_position_to_the_end_of_the_log(
+    assembled: Assembled,
+) -> None:
+    """0 was read; 1, 2, 4, 5, 6, 9, 10 and 11 are messages of the apps, 8 is a marker."""
+    orders = assembled.stage.tp("orders")
+    found = rows(assembled.store, assembled.manifest, INPUTS)
+    assert [(row["topic"], row["offset"]) for row in found] == [(orders.topic, at) for at in (3, 7, 12)]
+    late = found[-1]
+    assert (late["key_raw"], late["value_raw"]) == (b"late", b"\xff")
+    assert [(it["key"], it["value"]) for it in late["headers"]] == LATE_HEADERS
+    assert (late["timestamp_ms"], late["timestamp_type"]) == (LATE_MS, "CreateTime")
+    stored = {(it.topic, it.partition): (it.start, it.end) for it in assembled.manifest.inputs}
+    back = assembled.stage.tp("credits")
+    assert stored == {orders: (2, 13), (orders.topic, 1): (0, 0), back: (0, 5), (back.topic, 1): (1, 2)}
+
+
+def test_what_depends_on_when_the_log_is_read_is_no_content(assembled: Assembled, tmp_path: Path) -> None:
+    """Nor is what else lies about the cut: the other tables are what they are without both."""
+    without = assembled.again(LocalStore(tmp_path), around=0, with_inputs=False)
+    assert not {AROUND, INPUTS} & {table.name for table in without.tables}
+    assert not without.inputs
+    assert (without.content, without.read) == (assembled.manifest.content, assembled.manifest.read)
+
+
+def test_its_tables_are_those_that_a_verification_makes(assembled: Assembled, tmp_path: Path) -> None:
+    checked = assembled.engine.verify(assembled.stage, folder=tmp_path, **OPTIONS)
+    tables = published(assembled.store, assembled.manifest), in_folder(tmp_path)
+    assert compare(*tables, checked.outcomes).status == "passed"
 
 
 def test_schemas_are_those_stated(assembled: Assembled) -> None:
@@ -232,11 +314,10 @@ def test_both_engines_make_the_same_of_a_log(spark: Any, kafka: Broker, tmp_path
     """Tables, findings, verdicts and digests; and each builds on what the other one has written."""
     stage = play(kafka.bootstrap, f"agree{id(spark)}", calm=True, split=True)
     engines, stores = [Engine("spark", spark), Engine("embedded")], [LocalStore(tmp_path / n) for n in "ab"]
-    options: dict[str, Any] = {"sinks": (), "isolation": ISOLATION, "around": 50, "with_inputs": True}
 
     def assembled(name: str, *wanted: Invariant) -> Manifest:
         one, other = (
-            engine.assemble(stage, store, name, wanted=wanted, **options)
+            engine.assemble(stage, store, name, wanted=wanted, sinks=(), **OPTIONS)
             for engine, store in zip(engines, stores, strict=True)
         )
         assert but_for_the_engine(one) == but_for_the_engine(other)
@@ -246,8 +327,7 @@ def test_both_engines_make_the_same_of_a_log(spark: Any, kafka: Broker, tmp_path
 
     notes = [note.kind for check in assembled("snap", HOLDS).checks for note in check.notes]
     assert "state-split" in notes
-    changes = [(b'"late"', None), (b'"new"', b"7")]
-    play_on(stage, f"{stage.namespace}-next", parent=f"{stage.namespace}-snap", written=changes)
+    play_on(stage, "next", (b'"late"', None), (b'"new"', b"7"))
     last = assembled("next", Invariant(name="all", sql="SELECT key, value FROM state"))
     assert len(last.parents) == 1
     (of_all,) = [check for check in last.checks if check.name == "V6 all"]
@@ -263,6 +343,20 @@ def but_for_the_engine(manifest: Manifest) -> Manifest:
         tables=tuple(replace(table, path="", files=()) for table in manifest.tables),
         parents=tuple(replace(parent, path="") for parent in manifest.parents),
     )
+
+
+@pytest.mark.nightly
+def test_a_small_snapshot_takes_few_jobs_and_tells_of_each(spark: Any, kafka: Broker, tmp_path: Path) -> None:
+    """Spark plans, compiles and schedules each, whatever its size. Its page has the same names."""
+    stage, reported = play(kafka.bootstrap, f"m{id(spark)}"), list[str]()
+    tracker, store = spark.sparkContext.statusTracker(), spark._jsc.sc().statusStore()
+    before = {*tracker.getJobIdsForGroup(None)}
+    Engine("spark", spark, reported.append).assemble(stage, LocalStore(tmp_path), wanted=(HOLDS,), around=50)
+    jobs = {*tracker.getJobIdsForGroup(None)} - before
+    assert 0 < len(jobs) <= JOBS_MAX
+    assert {store.job(number).description().getOrElse(None) for number in jobs} == set(STEPS)
+    steps = [f"{stage.name()}: {name}" for name in STEPS]
+    assert [line for line in reported if "offsets" not in line] == steps
 
 
 @pytest.mark.nightly

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient
 
 from snapkafka.checks import Status
 from snapkafka.manifest import CheckEntry
@@ -31,9 +29,7 @@ def a_white_record_after_the_marker(stage: Stage) -> Place:
 
 def a_record_in_flight_is_gone(stage: Stage) -> Place:
     tp = stage.tp("orders")
-    admin = AdminClient({"bootstrap.servers": stage.bootstrap, "log_level": 0})
-    for done in admin.delete_records([KafkaPartition(*tp, 3)]).values():
-        assert done.result().low_watermark == 3
+    stage.trim(tp, 3)
     return (*tp, 2)
 
 

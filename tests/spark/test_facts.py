@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from snapkafka.assembly import Desk, cluster
 from snapkafka.checks import LogBounds
 from snapkafka.kafka import Connection
-from snapkafka.testing import Broker, wait_until
+from snapkafka.testing import Broker
 from snapkafka.units import wall_ms
 from tests.spark.scene import Stage, play
 
@@ -24,12 +22,7 @@ def stage(kafka: Broker) -> Stage:
 def look(stage: Stage, isolation: str) -> dict[str, LogBounds]:
     captured = stage.captured
     assert captured is not None
-    view = asyncio.run(
-        cluster.ask_once(
-            Connection(bootstrap=stage.bootstrap),
-            lambda admin: cluster.look(admin, captured, isolation=isolation),
-        )
-    )
+    view = stage.ask(lambda admin: cluster.look(admin, captured, isolation=isolation))
     assert view.bounds is not None
     return {str(tp): bounds for tp, bounds in view.bounds.items()}
 
@@ -61,34 +54,21 @@ def test_ages_are_by_the_clock_of_the_broker(
     assert captured is not None
     real = wall_ms
     monkeypatch.setattr("snapkafka.assembly.cluster.wall_ms", lambda: real() - behind_ms)
-    connection = Connection(bootstrap=stage.bootstrap)
-    with Desk(connection, stage.namespace) as desk:
+    with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
         before = desk.reading.state.snapshots[stage.epoch]
         keeping = desk.look(captured, "read_uncommitted").keeping(stage.tp("balances"))
         triggered_ms = desk.ledger(captured).triggered_ms
         assert keeping is not None
         assert 0 <= keeping.age_ms <= real() - triggered_ms + 1_000
         assert desk.reading.state.snapshots[stage.epoch] == before, "it changes nothing"
-    alone = asyncio.run(
-        cluster.ask_once(
-            connection,
-            lambda admin: cluster.look(
-                admin, captured, isolation="read_uncommitted", triggered_ms=triggered_ms
-            ),
-        )
-    )
+    isolation = "read_uncommitted"
+    alone = stage.ask(lambda it: cluster.look(it, captured, isolation=isolation, triggered_ms=triggered_ms))
     assert (alone.keeping(stage.tp("balances")) is None) == bool(behind_ms)
 
 
 def test_where_every_topic_is_gone_nothing_is_there(kafka: Broker) -> None:
     """So that it is told as any other loss, and no client fails over having nothing to ask."""
     lost = play(kafka.bootstrap, f"l{os.getpid()}")
-    topics = [lost.topic(name) for name in ("orders", "credits", "balances")]
-    admin = AdminClient({"bootstrap.servers": lost.bootstrap, "log_level": 0})
-    for done in admin.delete_topics(topics).values():
-        done.result()
-    wait_until(
-        "the topics to be gone", lambda: not {*topics} & {*admin.list_topics(timeout=5).topics}, timeout_s=20
-    )
+    lost.delete(*(lost.topic(name) for name in ("orders", "credits", "balances")))
     for isolation in cluster.ISOLATIONS:
         assert look(lost, isolation) == {}

@@ -25,12 +25,12 @@ from tests.spark.at_hand import (
     job_of,
     record,
     row_of,
+    settings_of,
     spark_reads,
     verified,
     with_bounds,
 )
 from tests.spark.damaged_logs import EVERY_KIND, damaged
-from tests.spark.reading import settings_of
 from tests.spark.test_tables import captured
 
 OWN: Final = Decoding(codecs=("tests.spark.own_codecs",), unpickle=True)

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
+from snapkafka import ops
 from snapkafka.assembly import invariants, main
 from snapkafka.assembly.manifest import Task
 from snapkafka.errors import EXIT_NOT_GOOD, InternalError, StorageError
+from snapkafka.kafka import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.store import state_parts, state_sql
 from snapkafka.testing import Broker
-from tests.spark.altering import Rows, alter
+from tests.spark.at_hand import spec_file
 from tests.spark.engines import Engine
-from tests.spark.reading import spec_file
 from tests.spark.scene import Stage, play, play_on
 from tests.worlds.on_disk import flip
 from tests.worlds.stores import LocalStore
@@ -38,39 +44,56 @@ class Chain:
     store: LocalStore
     engine: Engine
 
-    def name(self, which: str) -> str:
-        return f"{self.stage.namespace}-{which}"
-
     def manifest(self, which: str) -> Manifest:
-        return self.store.read(self.name(which))
+        return self.store.read(self.stage.name(which))
 
     def arguments(self, *which: str) -> list[str]:
-        where = ["--bootstrap", self.stage.bootstrap, "--namespace", self.stage.namespace]
-        names = [part for one in which for part in ("--snapshot", self.name(one))]
-        return [*where, *names, "--storage", str(self.store.root), "--engine", self.engine.name]
+        return [*self.stage.job(self.store.root, *which), "--engine", self.engine.name]
+
+    def verified(self, which: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+        """Verify a snapshot and its stored tables."""
+        paths = (str(self.store.manifest_path(self.stage.name(which))),)
+        again = spec_file(folder, bootstrap=self.stage.bootstrap, manifests=paths, tables=True)
+        capsys.readouterr()
+        status = main([*again, "--engine", self.engine.name])
+        (reported,) = json.loads(capsys.readouterr().out)["snapshots"]
+        assert status == (0 if reported["verdict"] == "VERIFIED" else EXIT_NOT_GOOD)
+        return {**reported, "checks": {check["name"]: check for check in reported["checks"]}}
 
 
 def rows(store: LocalStore, manifest: Manifest) -> list[tuple[Any, ...]]:
     """The whole state, as DuckDB reads it."""
     found = duckdb.sql(
-        f"SELECT * FROM ({state_sql(store, state_parts(store, manifest))}) ORDER BY changelog_offset"
+        f"SELECT * FROM ({state_sql(store, state_parts(store, manifest))}) ORDER BY partition, changelog_offset"
     )
     return list(found.fetchall())
+
+
+def alter(store: LocalStore, snapshot: str, table: str, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Alter the rows of a table as somebody would who hides it: size and SHA-256 in the manifest are renewed."""
+    path = store.manifest_path(snapshot)
+    reported = json.loads(path.read_text())
+    ((file,),) = (entry["files"] for entry in reported["tables"] if entry["name"] == table)
+    place = store.root / file["path"]
+    before = pq.ParquetFile(place).read()
+    rows = [row | change(row) for row in before.to_pylist()]
+    assert rows != before.to_pylist(), "nothing was altered"
+    pq.write_table(pa.Table.from_pylist(rows, schema=before.schema), place)
+    file |= {"bytes": place.stat().st_size, "sha256": hashlib.sha256(place.read_bytes()).hexdigest()}
+    path.write_text(json.dumps(reported))
 
 
 @pytest.fixture(scope="module")
 def chain(engine: Engine, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Chain:
     """The parent first, then both of the others in one run: the second builds on what comes out of it."""
     folder = tmp_path_factory.mktemp("chain")
-    stage = play(kafka.bootstrap, f"i{os.getpid()}{engine.name}")
+    stage = play(kafka.bootstrap, f"i{os.getpid()}{engine.name}", split=True)
     made = Chain(stage, LocalStore(folder / "storage"), engine)
     for name, sql in INVARIANTS.items():
         (folder / f"{name}.sql").write_text(sql)
     assert main(made.arguments("snap")) == 0
-    play_on(
-        made.stage, made.name("next"), parent=made.name("snap"), written=[(b'"old"', None), (b'"new"', b"7")]
-    )
-    play_on(made.stage, made.name("last"), parent=made.name("next"), written=[(b'"new"', b"8")])
+    play_on(stage, "next", (b'"old"', None), (b'"new"', b"7"))
+    play_on(stage, "last", (b'"new"', b"8"), parent="next")
     invariants = [part for name in INVARIANTS for part in ("--invariants", str(folder / f"{name}.sql"))]
     assert main([*made.arguments("last", "next"), *invariants]) == 0
     return made
@@ -100,42 +123,39 @@ def test_its_tables_are_compared_with_the_log(
     """Those of the parents as well: an altered value of theirs is a value of the whole."""
     store = LocalStore(tmp_path)
     shutil.copytree(chain.store.root, tmp_path, dirs_exist_ok=True)
-    path = str(store.manifest_path(chain.name("last")))
-    again = [
-        "--bootstrap",
-        chain.stage.bootstrap,
-        *spec_file(tmp_path.parent, manifests=(path,), tables=True),
-        *("--engine", chain.engine.name),
-    ]
+    copied = replace(chain, store=store)
+    found = copied.verified("last", tmp_path.parent, capsys)
+    assert (found["verdict"], found["checks"]["tables"]["status"]) == ("VERIFIED", "passed")
 
-    def verified() -> dict[str, Any]:
-        status = main(again)
-        said = json.loads(capsys.readouterr().out)
-        assert "snapshots" in said, said
-        (reported,) = said["snapshots"]
-        assert status == (0 if reported["verdict"] == "VERIFIED" else EXIT_NOT_GOOD)
-        (check,) = (check for check in reported["checks"] if check["name"] == "tables")
-        return {"verdict": reported["verdict"], **check}
+    snapshot = chain.stage.name("snap")
+    alter(store, snapshot, "state", lambda row: {"value_raw": b"8"} if row["key"] == "poison" else {})
+    found = copied.verified("last", tmp_path.parent, capsys)
+    tables = found["checks"]["tables"]
+    assert (found["verdict"], tables["status"], tables["found"]) == ("INCONSISTENT", "failed", 2)
 
-    capsys.readouterr()
-    assert (verified()["verdict"], verified()["status"]) == ("VERIFIED", "passed")
 
-    def change(rows: Rows) -> Rows:
-        return [row | ({"value_raw": b"8"} if row["key"] == "poison" else {}) for row in rows]
-
-    alter(store, chain.name("snap"), "state", change)
-    found = verified()
-    assert (found["verdict"], found["status"], found["found"]) == ("INCONSISTENT", "failed", 2)
-    assert found["witnesses"][0]["what"].startswith("stored table state has a row that the log does not give")
+def test_a_key_that_lies_in_two_partitions_is_named(
+    chain: Chain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside a good verdict; also by a child that does not write it in both again, and by whoever verifies them."""
+    connection = Connection(bootstrap=chain.stage.bootstrap)
+    for which in ("snap", "next"):
+        (notes,) = (check.notes for check in chain.manifest(which).checks if check.name == "V3")
+        (note,) = (note for note in notes if note.kind == "state-split")
+        assert note.what.startswith("table balances of alpha: 1 key lies in several partitions: x (0, 1);")
+        shown = asyncio.run(ops.show(connection, chain.stage.namespace, chain.stage.name(which)))
+        assert [it for check in shown.checks for it in check.remarks] == [note.what], "the ledger has it"
+        again = chain.verified(which, tmp_path, capsys)["checks"]["V3"]["notes"]
+        assert [it["what"] for it in again if it["kind"] == "state-split"] == [note.what]
 
 
 def test_a_delta_has_what_changed_and_nothing_else(chain: Chain) -> None:
     """`x` and `red` were written in red, below and past the end of the parent: they count now."""
     first, second = (chain.manifest(which) for which in ("next", "last"))
     assert {"state", "state_delta"} & {table.name for table in first.tables} == {"state_delta"}
-    assert [entry.id for entry in second.parents] == [chain.name("snap"), chain.name("next")]
+    assert [entry.id for entry in second.parents] == [chain.stage.name("snap"), chain.stage.name("next")]
     logs = (log for log in chain.manifest("snap").logs if log.settled is not None)
-    assert {log.partition: log.settled for log in logs} == {0: 7, 1: 0}
+    assert {log.partition: log.settled for log in logs} == {0: 7, 1: 1}
     found = duckdb.sql(
         f"SELECT key, value, deleted FROM '{chain.store.root}/{first.id}/*/state_delta/*.parquet' ORDER BY key"
     )
@@ -153,7 +173,7 @@ def test_on_a_broken_parent_nothing_is_built_and_the_whole_state_is_read(
 ) -> None:
     """Of the same size, anywhere in the chain. What is assembled already stays: others may build on its rows."""
     copied = replace(chain, store=LocalStore(shutil.copytree(chain.store.root, tmp_path / "copy")))
-    (file,) = (copied.store.root / copied.name("snap")).glob("*/state/*.parquet")
+    (file,) = (copied.store.root / chain.stage.name("snap")).glob("*/state/*.parquet")
     flip(file, -9)
     assert main(copied.arguments("last")) == StorageError.exit_status
     message = json.loads(capsys.readouterr().out)["error"]["message"]
@@ -175,7 +195,7 @@ def test_one_that_cannot_be_assembled_does_not_stop_the_others(
     made = Task.__init__
 
     def strange(self: Task, **given: Any) -> None:
-        if given["view"].captured.id == chain.name("snap"):
+        if given["view"].captured.id == chain.stage.name("snap"):
             raise ZeroDivisionError("a strange record")
         made(self, **given)
 
@@ -185,11 +205,11 @@ def test_one_that_cannot_be_assembled_does_not_stop_the_others(
         == InternalError.exit_status
     )
     found = json.loads(capsys.readouterr().out)
-    assert [item["id"] for item in found["failed"]] == [chain.name("snap")]
+    assert [item["id"] for item in found["failed"]] == [chain.stage.name("snap")]
     assert "a strange record" in found["failed"][0]["message"]
     (other,) = found["snapshots"]
-    assert (other["snapshot_id"], other["verdict"]) == (chain.name("next"), "VERIFIED")
-    assert f"builds on {chain.name('snap')}, which is not assembled" in other["why_full"]
+    assert (other["snapshot_id"], other["verdict"]) == (chain.stage.name("next"), "VERIFIED")
+    assert f"builds on {chain.stage.name('snap')}, which is not assembled" in other["why_full"]
 
 
 def test_where_a_parent_is_pruned_meanwhile_the_assembly_fails_by_name(
@@ -207,8 +227,8 @@ def test_where_a_parent_is_pruned_meanwhile_the_assembly_fails_by_name(
     with monkeypatch.context() as patch:
         patch.setattr(invariants, "check", prune_then)
         assert main(copied.arguments("last")) == StorageError.exit_status
-    assert copied.name("next") in json.loads(capsys.readouterr().out)["error"]["message"]
-    assert not copied.store.has(copied.name("last"))
+    assert chain.stage.name("next") in json.loads(capsys.readouterr().out)["error"]["message"]
+    assert not copied.store.has(chain.stage.name("last"))
     assert main(copied.arguments("last")) == 0
     (reported,) = json.loads(capsys.readouterr().out)["snapshots"]
-    assert copied.name("next") in reported["why_full"]
+    assert chain.stage.name("next") in reported["why_full"]

@@ -20,7 +20,7 @@ from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.kafka.cluster.groups import positions_group
 from snapkafka.protocol import Status
 from snapkafka.testing import Broker
-from tests.spark.reading import spec_file
+from tests.spark.at_hand import spec_file
 from tests.spark.scene import Stage, play
 
 pytestmark = pytest.mark.nightly

@@ -3,29 +3,24 @@ partitions that came later, topics that were made anew, records deleted, times t
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from snapkafka.assembly import cluster
 from snapkafka.assembly.spark_errors import translate
 from snapkafka.checks import Status
 from snapkafka.errors import BadInputError, OffsetsGoneError, TimedOutError
-from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.manifest import CheckEntry, Manifest
 from snapkafka.testing import Broker, wait_until
 from tests.altering import alter_settings
 from tests.spark.engines import Engine
+from tests.spark.engines import rows as rows_in
 from tests.spark.scene import Stage, play, play_on
 from tests.worlds.stores import LocalStore
 
@@ -40,24 +35,6 @@ def stage(kafka: Broker, request: pytest.FixtureRequest) -> Stage:
     return play(kafka.bootstrap, f"odd{os.getpid()}-{abs(hash(request.node.name)) % 10**6}")
 
 
-def admin_of(stage: Stage) -> AdminClient:
-    return AdminClient({"bootstrap.servers": stage.bootstrap, "log_level": 0})
-
-
-@contextmanager
-def topics_of(stage: Stage) -> Iterator[tuple[asyncio.Runner, KafkaTopicAdmin]]:
-    with asyncio.Runner() as runner:
-
-        async def opened() -> KafkaTopicAdmin:
-            return KafkaTopicAdmin(Connection(bootstrap=stage.bootstrap))
-
-        admin = runner.run(opened())
-        try:
-            yield runner, admin
-        finally:
-            runner.run(admin.close())
-
-
 def assembled(
     engine: Engine, stage: Stage, folder: Path, name: str = "snap", isolation: str = "read_committed"
 ) -> Manifest:
@@ -69,15 +46,7 @@ def verified(engine: Engine, stage: Stage) -> dict[str, CheckEntry]:
 
 
 def rows(manifest: Manifest, folder: Path, table: str) -> list[dict[str, Any]]:
-    place = folder / next(entry.path for entry in manifest.tables if entry.name == table)
-    return list(pq.read_table(place, partitioning=None).to_pylist())
-
-
-def delete_before(stage: Stage, name: str, partition: int, offset: int) -> None:
-    place = KafkaPartition(*stage.tp(name, partition), offset)
-    admin = admin_of(stage)  # it has to stay while it is waited for
-    for done in admin.delete_records([place]).values():
-        assert done.result(30).low_watermark == offset
+    return rows_in(LocalStore(folder), manifest, table)
 
 
 def test_partitions_that_were_added_later_are_none_of_it(
@@ -86,7 +55,7 @@ def test_partitions_that_were_added_later_are_none_of_it(
     """Though somebody writes to them: the very same rows as before."""
     before = assembled(engine, stage, tmp_path / "before")
     names = ("orders", "credits", "balances")
-    admin = admin_of(stage)
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap, "log_level": 0})
     wanted = [NewPartitions(stage.topic(name), 4) for name in names]
     for done in admin.create_partitions(wanted).values():
         done.result(30)
@@ -112,13 +81,8 @@ def test_a_topic_that_was_made_anew_is_known_by_its_id(
     engine: Engine, stage: Stage, tmp_path: Path, name: str
 ) -> None:
     """It has as many records as the snapshot needs: no offset gives it away."""
-    with topics_of(stage) as (runner, admin):
-        topic = stage.topic(name)
-        runner.run(admin.delete_topics(topic))
-        wait_until(
-            "the topic to be gone", lambda: topic not in runner.run(admin.describe_topics()), timeout_s=20
-        )
-        runner.run(admin.create_topic(topic, partitions=2, settings={}))
+    stage.delete(topic := stage.topic(name))
+    stage.ask(lambda admin: admin.create_topic(topic, partitions=2, settings={}))
     for _ in range(12):
         stage.send(stage.tp(name), b'"x"', b"1")
     with pytest.raises(OffsetsGoneError, match=f"{topic}"):
@@ -144,7 +108,7 @@ def test_times_that_are_nonsense(engine: Engine, stage: Stage, tmp_path: Path) -
     }
     alpha.send(stage.tp("balances"), b'"odd"', b"1", epoch=stage.epoch, at_ms=PAST_ALL_MS)
     alpha.send(stage.tp("balances"), b'"nano"', b"2", epoch=stage.epoch, at_ms=NANOSECONDS)
-    play_on(stage, f"{stage.namespace}-next", parent=f"{stage.namespace}-snap", written=[])
+    play_on(stage, "next")
     if engine.name == "spark":
         with pytest.raises(Exception, match="overflow") as raised:
             assembled(engine, stage, tmp_path, "next")
@@ -175,7 +139,7 @@ def test_transactions_that_are_open_across_the_cut(
     aborted = stage.send(stage.tp("balances"), b'"aborted"', b"1")
     stage.producer = plain
     last = beta.send(orders, b'"after"', b"1", epoch=stage.epoch)
-    play_on(stage, f"{stage.namespace}-next", parent=f"{stage.namespace}-snap", written=[(b'"more"', b"1")])
+    play_on(stage, "next", (b'"more"', b"1"))
 
     with monkeypatch.context() as patch:
         patch.setattr(cluster, "STABLE_TIMEOUT_S", 0.5)
@@ -215,7 +179,7 @@ def test_empty_and_never_written_partitions_and_a_log_that_was_trimmed_below_wha
 ) -> None:
     """Partition 1 of `orders` and `balances` has never been written to. Of `orders` goes what was done at the cut."""
     before = assembled(engine, stage, tmp_path / "before")
-    delete_before(stage, "orders", 0, 2)
+    stage.trim(stage.tp("orders"), 2)
     after = assembled(engine, stage, tmp_path / "after")
     assert (after.verdict, after.content) == ("VERIFIED", before.content)
     assert len(rows(after, tmp_path / "after", "messages")) == 6
@@ -236,8 +200,8 @@ def test_a_log_that_was_trimmed_further_is_doubted_and_by_whom(
     """A partition all of which was read at the cut, and is empty by now; the first record of a changelog."""
     settings = {"cleanup.policy": "compact,delete"}  # of what is only compacted nothing may be deleted
     alter_settings(stage.bootstrap, stage.topic("balances"), settings)
-    delete_before(stage, "credits", 1, 2)
-    delete_before(stage, "balances", 0, 1)
+    stage.trim(stage.tp("credits", 1), 2)
+    stage.trim(stage.tp("balances"), 1)
     manifest = assembled(engine, stage, tmp_path)
     assert manifest.verdict == "UNVERIFIABLE"
     checks = {check.name: check for check in manifest.checks}

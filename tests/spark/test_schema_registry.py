@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from snapkafka.assembly import main
 from snapkafka.errors import StorageError
-from snapkafka.store import read_manifest
+from snapkafka.manifest import STATE_DELTA
 from snapkafka.testing import Broker, free_ports
 from tests.servers.registry import EmbeddedRegistry
+from tests.spark.engines import rows
 from tests.spark.scene import play, play_on
+from tests.worlds.stores import LocalStore
 
 pytestmark = pytest.mark.nightly
 
@@ -51,28 +52,19 @@ def test_a_snapshot_of_evolving_avro_by_the_command(
     stage = play(kafka.bootstrap, f"registry{os.getpid()}{engine}")
     subject = f"{stage.topic('balances')}-value"
     one, two = (server.register(subject, record("Balance", *fields)) for fields in ([ID], [ID, N]))
-    child = f"{stage.namespace}-child"
-    written: list[tuple[bytes, bytes | None]] = [
-        (b'"first"', numbered(one, b"\x02a")),
-        (b'"second"', numbered(two, b"\x02b\x02\x04")),
-        (b'"unknown"', numbered(8_888, b"")),
-    ]
-    play_on(stage, child, parent=f"{stage.namespace}-snap", written=written)
-    where = ["--bootstrap", stage.bootstrap, "--namespace", stage.namespace, "--engine", engine]
+    first, second = numbered(one, b"\x02a"), numbered(two, b"\x02b\x02\x04")
+    play_on(stage, "child", (b'"1"', first), (b'"2"', second), (b'"unknown"', numbered(8_888, b"")))
 
     def run(folder: str, url: str) -> int:
-        names = ["--snapshot", f"{stage.namespace}-snap", "--snapshot", child]
         monkeypatch.setenv("SNAPKAFKA_SCHEMA_REGISTRY", url.replace("://", "://me:hidden-word@"))
-        return main([*where, *names, "--storage", str(tmp_path / folder)])
+        return main([*stage.job(tmp_path / folder, "snap", "child"), "--engine", engine])
 
     assert run("one", server.url) == 0
-    (_, manifest) = read_manifest(str(tmp_path / "one" / f"{child}.json"))
-    (place,) = (table.path for table in manifest.tables if table.name == "state_delta")
-    read = pq.read_table(tmp_path / "one" / place, partitioning=None).to_pylist()
-    rows = {row["key"]: (row["value"], row["why_undecoded"]) for row in read}
-    assert rows["first"] == ('{"id":"a"}', None)
-    assert rows["second"] == ('{"id":"b","n":2}', None)
-    assert rows["unknown"] == (None, "value: schema 8888: the registry does not have it")
+    store = LocalStore(tmp_path / "one")
+    read = rows(store, store.read(stage.name("child")), STATE_DELTA)
+    found = {row["key"]: (row["value"], row["why_undecoded"]) for row in read}
+    assert (found["1"], found["2"]) == (('{"id":"a"}', None), ('{"id":"b","n":2}', None))
+    assert found["unknown"] == (None, "value: schema 8888: the registry does not have it")
     (port,) = free_ports(1)
     assert run("without", f"http://127.0.0.1:{port}") == StorageError.exit_status
     said = capfd.readouterr()

@@ -22,8 +22,8 @@ from snapkafka.protocol import Captured, TopicPartition
 from snapkafka.testing import EmbeddedKafka, wait_until
 from snapkafka.wire import headers as wire
 from tests.altering import alter_settings
+from tests.spark.at_hand import settings_of
 from tests.spark.engines import Engine
-from tests.spark.reading import settings_of
 from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, promised
 from tests.worlds.stores import LocalStore
 
