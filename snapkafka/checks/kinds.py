@@ -250,12 +250,6 @@ _OF_EACH: Final = (
         "the topic was deleted and recreated since the snapshot",
         "take another snapshot",
     ),
-    (
-        "renewed",
-        ("V1", "V2", "V3", "V4"),
-        "the topic was recreated since process {process} of {app} joined",
-        "restart that process; where this is a changelog, write the table again",
-    ),
 )
 #: Every kind of finding.
 KINDS: Final[Mapping[str, Kind]] = {

@@ -79,14 +79,10 @@ def _never_read(view: CutView) -> Iterator[Finding]:
 
 
 def _recreated(view: CutView) -> Iterator[Finding]:
-    """Find topics that are not those of the snapshot: recreated since, cut short, or recreated while it was taken."""
+    """Find topics that are not those of the snapshot: recreated since, or cut short."""
     for tp in sorted(view.recreated):
-        then = view.renewed.get(tp.topic)
         for check in ("V1", "V2", "V3", "V4") if tp in view.changelogs else ("V1", "V2", "V4"):
-            if then is None:
-                yield Finding(f"recreated-{check}", *tp, 0)
-            else:
-                yield Finding(f"renewed-{check}", *tp, 0, then.process, app=then.app)
+            yield Finding(f"recreated-{check}", *tp, 0)
 
 
 def _deleted(view: CutView) -> Iterator[Finding]:

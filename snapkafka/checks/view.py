@@ -72,7 +72,6 @@ class CutView:
         self.outsiders = {outsider.process: outsider for outsider in captured.outsiders}
         self.any_left = any(cut.left for cut in captured.processes)
         #: Topics of which processes of the snapshot knew two, by the first that knew an old one.
-        self.renewed = {item.topic: item for item in reversed(captured.renewed)}
         #: Partitions that cannot be the ones of the snapshot any more, or never were: recreated, or cut short.
         self.recreated = frozenset(self._recreated())
         self.inputs: dict[TopicPartition, list[InputCut]] = defaultdict(list)
@@ -351,6 +350,5 @@ class CutView:
         for topic, partition, end, topic_id in needed:
             tp = TopicPartition(topic, partition)
             now = LogBounds(start=0, end=end) if self.bounds is None else self.bounds.get(tp)
-            other = now is None or now.end < end or (topic_id and now.topic_id not in ("", topic_id))
-            if other or topic in self.renewed:
+            if now is None or now.end < end or (topic_id and now.topic_id not in ("", topic_id)):
                 yield tp

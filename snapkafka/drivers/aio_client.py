@@ -111,7 +111,7 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
             future = super().append(key, None, None, headers=[(wire.HEADER, header)])
         finally:
             if future is None and run.last is not None:
-                sends.host.machine.colours.unstamp(sends.host.machine.colours.sent[run.tp], run.last)
+                sends.host.machine.colours.sent[run.tp].unused(run.last, run.last)
         if future is None:
             return False
         partition.due.pop(0)

@@ -303,7 +303,7 @@ class Sends:
         for run in reversed(stamped):
             assert run.last is not None
             if run.effect is None or run.effect.sent is self._machine.colours.sent:
-                self._machine.colours.unused(run.tp, run.last - run.count + 1, run.last)
+                self._machine.colours.sent_to(run.tp).unused(run.last - run.count + 1, run.last)
             run.last = None
         self.left_unstamped(stamped[0].tp, sum(run.count for run in stamped))
 

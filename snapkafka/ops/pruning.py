@@ -30,7 +30,7 @@ from snapkafka.kafka.ledger.settings import RECORD_BYTES_MAX
 from snapkafka.manifest import Manifest, file_stem, load
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER
-from snapkafka.protocol.ledger_checkpoint import take_checkpoint
+from snapkafka.protocol.ledger_state import take_checkpoint
 from snapkafka.query.locate import oldest_first
 from snapkafka.restore.forks import list_forks
 from snapkafka.store import LEFTOVER_AFTER_S, Leftover, Store, manifest_name, open_store

@@ -12,8 +12,8 @@ Read in this order:
 | `records`, `offsets` | the content of the ledger |
 | `ledger_state`, `ledger_fold` | when a snapshot is captured |
 | `ledger_view`, `snapshots`, `restores`, `facts` | other answers of the ledger |
-| `colours`, `tearing`, `held`, `sent` | the work of one process, by colour |
-| `assignment`, `cut`, `closing` | its inputs, its cut, the end of its cut |
+| `colours`, `tearing`, `sent` | the work of one process, by colour |
+| `cut`, `closing` | its cut, the end of its cut |
 | `hot_path`, `membership`, `worker` | all of it as one machine: events in, actions out |
 | `gather`, `captured_snapshot` | the result |
 
@@ -69,11 +69,10 @@ from .events import (
     StopAsked,
     TimerExpired,
 )
-from .facts import OldTopic, Renewed
+from .facts import OldTopic
 from .forking import fork_problem, prefixed
 from .hot_path import SendOutcome
-from .ledger_checkpoint import take_checkpoint
-from .ledger_state import LedgerState
+from .ledger_state import LedgerState, take_checkpoint
 from .ledger_view import LedgerView
 from .offsets import (
     NOBODY,
@@ -113,6 +112,7 @@ from .records import (
     RESTORING,
     RETRYABLE,
     SENT_BARE,
+    TOPIC_RECREATED,
     UNKNOWN_PARTITION,
     Abort,
     Assigned,

@@ -19,6 +19,7 @@ sends to a topic for the first time, which no earlier report shows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -62,24 +63,12 @@ class Graph:
 
     def cycle(self) -> str:
         """Return a cycle of apps and topics in words; empty: there is none."""
-        done: set[str] = set()
-        for app in sorted(self.topics):
-            if found := self._from(app, [], done):
-                return found
-        return ""
-
-    def _from(self, app: str, path: list[str], done: set[str]) -> str:
-        """Search depth first, against the direction of the messages."""
-        if app in path:
-            apps = [*path[path.index(app) :], app][::-1]
-            hops = (min(self.topics[a] & self.reads[b]) for a, b in pairwise(apps))
-            return apps[0] + "".join(f" -> {topic} -> {to}" for topic, to in zip(hops, apps[1:], strict=True))
-        if app in done:
-            return ""
-        for sender in sorted(self.senders(app)):
-            if found := self._from(sender, [*path, app], done):
-                return found
-        done.add(app)
+        try:
+            TopologicalSorter({app: sorted(self.senders(app)) for app in sorted(self.topics)}).prepare()
+        except CycleError as error:
+            apps: list[str] = error.args[1]
+            hops = ((min(self.topics[a] & self.reads[b]), b) for a, b in pairwise(apps))
+            return apps[0] + "".join(f" -> {topic} -> {app}" for topic, app in hops)
         return ""
 
 

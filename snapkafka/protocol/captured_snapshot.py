@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ._dataclass import value
-from .facts import OldTopic, Renewed
+from .facts import OldTopic
 from .records import (
     NOBODY,
     Agent,
@@ -214,10 +214,9 @@ class Captured:
     which apps in scope subscribe and that no process had: records that wait there are in no channel. `sources`: topics
     whose external records are no effects of its apps, as these declare. `uncaptured`: state of its apps that it does
     not hold. `bases`: of the restores before it. `code`: of each app; none: an earlier release gathered this.
-    `outsiders`: processes that are not part of it. `run_without`: see `records.Trigger`. `renewed`: topics that were
-    recreated while a process of it ran. `old_topics`: those that a process knew before they were recreated.
-    `alignment`: of an aligned snapshot (R16), the result.
-    `never_read`: records below positions that nobody read."""
+    `outsiders`: processes that are not part of it. `run_without`: see `records.Trigger`. `old_topics`: those that a
+    process knew before they were recreated. `alignment`: of an aligned snapshot (R16), the result. `never_read`:
+    records below positions that nobody read."""
 
     id: str
     attempt: int
@@ -239,7 +238,6 @@ class Captured:
     code: tuple[Code, ...] = ()
     outsiders: tuple[Outsider, ...] = ()
     run_without: tuple[RunsWithout, ...] = ()
-    renewed: tuple[Renewed, ...] = ()
     old_topics: tuple[OldTopic, ...] = ()
     alignment: Outcome | None = None
     never_read: tuple[NeverRead, ...] = ()

@@ -72,28 +72,11 @@ class Colours(RunningEvents):
         sent.next_seq = seq + 1
         return seq
 
-    @staticmethod
-    def unstamp(sent: Sent, seq: int) -> None:
-        """Take back a seq whose record was never appended. It is the last one issued, unless an unstamped record has
-        failed meanwhile."""
-        if sent.next_seq == seq + 1:
-            sent.next_seq = seq
-        else:
-            sent.failed(seq, seq, refused=True, undone=True)
-
     def marker_failed(self, tp: TopicPartition, seq: int) -> None:
         """Note the seq of a marker that may not be in the log; -1: it had none."""
         sent = self.sent.get(tp)
         if sent is not None and 0 <= seq < sent.next_seq:
             sent.failed(seq, seq, refused=False)
-
-    def unused(self, tp: TopicPartition, first: int, last: int) -> None:
-        """Note seqs that are in no record. If later ones were issued, they are gaps, as those of failed sends."""
-        sent = self.sent_to(tp)
-        if sent.next_seq == last + 1:
-            sent.next_seq = first
-        else:
-            sent.failed(first, last, refused=True, undone=True)
 
     def keep_unstamped(self, earlier: Colours) -> None:
         """Keep the unstamped records of an earlier identity."""

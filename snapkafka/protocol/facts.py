@@ -1,9 +1,7 @@
 """Statements of processes about topics and tables, as they stood at the trigger of a snapshot (R11).
 
 A snapshot is defined by the facts at its trigger. An input has the id and the codecs that were known to the process
-that cut it, whoever joined since; the inputs of an app that does not run are those that its youngest process knew. If
-two processes that took part know one topic by two ids, it was recreated while the first of them ran: its positions and
-its state belong to a deleted topic.
+that cut it, whoever joined since; the inputs of an app that does not run are those that its youngest process knew.
 """
 
 from __future__ import annotations
@@ -13,22 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ._dataclass import value
-from .records import Hello, InputTopic, Table
+from .records import Hello
 
 if TYPE_CHECKING:
     from .ledger_view import LedgerView
     from .snapshots import Part, SnapshotView
-
-
-@value
-class Renewed:
-    """A topic that was recreated after `process` of `app`, which took part, had joined: `since` joined later, and
-    found another one."""
-
-    topic: str
-    process: int
-    app: str
-    since: int
 
 
 @value
@@ -40,41 +27,19 @@ class OldTopic:
     topic: str
 
 
-def joined_by(state: LedgerView, snapshot: SnapshotView) -> dict[int, Hello]:
-    """Return the processes that had joined by the trigger of a snapshot, and those that cut an input of it where it
-    started, in order."""
-    reported = {part.process for part in snapshot.parts()}
-    return {
-        p: view.hello for p, view in sorted(state.processes.items()) if p < snapshot.epoch or p in reported
-    }
-
-
 class Stated:
     """The `Hello`s that stood at the trigger of a snapshot."""
 
     def __init__(self, state: LedgerView, snapshot: SnapshotView) -> None:
-        self._hellos = joined_by(state, snapshot)
+        self._hellos = {p: view.hello for p, view in sorted(state.processes.items()) if p < snapshot.epoch}
         self._snapshot = snapshot
-        self._topics: dict[str, dict[str, InputTopic]] = defaultdict(dict)
-        self._tables: dict[str, dict[str, Table]] = defaultdict(dict)
-        for hello in self._hellos.values():
-            self._topics[hello.app].update((source.topic, source) for source in hello.inputs)
-            self._tables[hello.app].update((table.name, table) for table in hello.tables)
 
-    def topics(self, part: Part) -> dict[str, InputTopic]:
-        """Return the input topics of an app as the author of a report knew them; a topic that it did not find when it
-        joined is as the latest process that had joined by the trigger knew it."""
-        if part.app:
-            return self._topics[part.app]
-        hello = self._hellos[part.process]
-        return self._topics[hello.app] | {source.topic: source for source in hello.inputs}
-
-    def tables(self, part: Part) -> dict[str, Table]:
-        """Return the tables of an app as the author of a report knew them."""
-        if part.app:
-            return self._tables[part.app]
-        hello = self._hellos[part.process]
-        return self._tables[hello.app] | {table.name: table for table in hello.tables}
+    def of(self, part: Part) -> list[Hello]:
+        """Return what the processes of an app said, the author of this report last: what that did not find when it
+        joined is as the latest of the others knew it."""
+        author = [] if part.app else [self._hellos[part.process]]
+        app = part.app or author[0].app
+        return [*(hello for hello in self._hellos.values() if hello.app == app), *author]
 
     def standing(self) -> dict[int, Hello]:
         """Return the processes whose reports count, and the last earlier one of each app that did not run; in order."""
@@ -84,20 +49,6 @@ class Stated:
         return {
             p: self._hellos[p] for p in sorted({*reported, *(last[app] for app in stopped & last.keys())})
         }
-
-    def renewed(self) -> Iterator[Renewed]:
-        """List the topics that were recreated while a process that took part ran, by topic and process."""
-        standing = self.standing()
-        known: dict[str, dict[int, str]] = defaultdict(dict)
-        for process, hello in standing.items():
-            for topic, topic_id in hello.topic_ids():
-                known[topic][process] = topic_id
-        for topic, ids in sorted(known.items()):
-            latest = ids[max(ids)]
-            since = min(process for process, topic_id in ids.items() if topic_id == latest)
-            for process, topic_id in ids.items():
-                if topic_id != latest:
-                    yield Renewed(topic=topic, process=process, app=standing[process].app, since=since)
 
     def old_topics(self, present: Mapping[str, str]) -> Iterator[OldTopic]:
         """List the processes of the snapshot that may name offsets of a topic as it was before it was recreated.

@@ -83,7 +83,6 @@ def gather(state: LedgerView, epoch: int) -> Captured:
         ),
         outsiders=tuple(_outsiders(state, snapshot)),
         run_without=trigger.run_without,
-        renewed=tuple(stated.renewed()),
         old_topics=tuple(
             stated.old_topics({source.topic: source.topic_id for source in inputs if source.topic_id})
         ),
@@ -151,36 +150,26 @@ def _retention(state: LedgerView, epoch: int) -> tuple[Retention, ...]:
 def _bases(state: LedgerView, epoch: int) -> Iterator[BaseCut]:
     """Yield the base of each partition by the latest restore that was over when the snapshot was triggered."""
     for tp, base in sorted(state.restores.bases_below(epoch).items()):
-        yield BaseCut(
-            topic=tp.topic,
-            partition=tp.partition,
-            end=base.end,
-            author=base.author,
-            plan=base.plan,
-            apps=base.apps,
-        )
+        yield BaseCut(topic=tp.topic, partition=tp.partition, **base._asdict())
 
 
 def _process_cut(state: LedgerView, snapshot: SnapshotView, part: Part | None, process: int) -> ProcessCut:
     """Return one process of the snapshot. `part`: its own report, None if it had left."""
     hello = state.processes[process].hello
     formerly = NOBODY if hello.was == SOMEBODY else hello.was
+    cut = ProcessCut(
+        process=process, app=hello.app, host=hello.host, pid=hello.pid, left=part is None, formerly=formerly
+    )
     if part is None:
-        return ProcessCut(
-            process=process, app=hello.app, host=hello.host, pid=hello.pid, left=True, formerly=formerly
-        )
-    return ProcessCut(
-        process=process,
-        app=hello.app,
-        host=hello.host,
-        pid=hello.pid,
+        return cut
+    return replace(
+        cut,
         previous=part.report.previous,
         heard=part.report.heard,
         report=part.at,
         cut_us=part.report.cut_us,
         running=part.report.running,
         torn=part.torn(snapshot.epoch),
-        formerly=formerly,
     )
 
 
@@ -204,7 +193,7 @@ def _input_cuts(
     cuts = []
     for part in parts:
         app = _app(state, part)
-        topics = stated.topics(part)
+        topics = {source.topic: source for hello in stated.of(part) for source in hello.inputs}
         for tp in sorted({TopicPartition(p.topic, p.partition) for p in part.report.positions}):
             torn = tuple(t for t in part.torn(snapshot.epoch) if (t.topic, t.partition) == tp)
             noted = [p for p in part.report.positions if (p.topic, p.partition) == tp]
@@ -288,7 +277,7 @@ def _changelog_cuts(
     known: set[tuple[str, str, int]] = set()
     for part in parts:
         app = _app(state, part)
-        tables = stated.tables(part)
+        tables = {table.name: table for hello in stated.of(part) for table in hello.tables}
         for end in part.report.changelogs:
             if (app, end.topic, end.partition) in known:
                 continue  # of a global table: every process has all of it

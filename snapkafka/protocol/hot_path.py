@@ -164,7 +164,7 @@ class Work(ABC):
     def send_undone(effect: Effect, tp: TopicPartition, seq: int) -> None:
         """Undo `send_at_once`: there was no room to append the record, so it never entered."""
         effect.tally.unacked -= 1
-        Colours.unstamp(effect.sent[tp], seq)
+        effect.sent[tp].unused(seq, seq)
 
     def send_entered_again(self, effect: Effect) -> Effect:
         """Enter again what entered under an earlier identity and has not left: it gets the colour of the process, and
@@ -180,7 +180,7 @@ class Work(ABC):
 
     def send_unstamped(self, effect: Effect, tp: TopicPartition, seq: int) -> None:
         """Take back a seq: the append failed under the lock, so it was never used."""
-        Colours.unstamp(effect.sent[tp], seq)
+        effect.sent[tp].unused(seq, seq)
 
     def send_appended(self, effect: Effect) -> Sequence[Action]:
         """Note that the send has left in its order; its acknowledgement follows."""
@@ -214,8 +214,7 @@ class Work(ABC):
                 sent.acked(effect.epoch, seq, offset)
             return self._advance() if self.open.cuts else _NOTHING
         if outcome is SendOutcome.ABORTED and seq is not None:
-            for taken_back in range(seq, seq - count, -1):
-                Colours.unstamp(sent, taken_back)
+            sent.unused(seq - count + 1, seq)
         else:
             if seq is None:
                 sent.next_seq += count

@@ -7,6 +7,7 @@ The first record stands: a late `Abort` does not undo a capture, and a late `Rep
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final
 
 from . import alignment
@@ -41,6 +42,7 @@ from .snapshots import (
     SnapshotView,
     add_reader,
     input_moved,
+    recreated_since,
     runs_without,
     stopped_part,
     unstamped_in_flight,
@@ -96,32 +98,35 @@ class Fold(LedgerView):
         )
         self.by_id[key] = self.latest_of[record.id] = epoch
         self.snapshots[epoch] = self.open[epoch] = snapshot
-        if self.loss:
-            self._fail(offset, snapshot, Failure(code=LEDGER_CUT_SHORT, reason=self.loss))
-            return
-        if self.paused:
-            reason = "snapshots are paused in this namespace"
-            self._fail(offset, snapshot, Failure(code="paused", reason=reason))
-            return
-        if self.restores.open is not None and self.restores.open.concerns(record.apps):
-            self._fail(offset, snapshot, being_restored(self.restores.open))
-            return
-        if without := [view for view in in_scope if self.goes_on_without(view)]:
-            self._fail(offset, snapshot, runs_without(without[0]))
+        if (refusal := self._refusal(record.apps, in_scope)) is not None:
+            self._fail(offset, snapshot, refusal)
             return
         self.highest_epoch = epoch
         self._epochs[epoch] = None
         if len(self._epochs) > KEEP_NAMES and not self._history:
             self._epochs.popitem(last=False)
-        if self._left_since(record.asked_at):
+        if (outdated := self._outdated(snapshot, hellos)) is not None:
+            self._fail(offset, snapshot, outdated)
+
+    def _refusal(self, apps: tuple[str, ...], in_scope: Iterable[ProcessView]) -> Failure | None:
+        """Return the failure of a snapshot for which nobody cuts."""
+        if self.loss:
+            return Failure(code=LEDGER_CUT_SHORT, reason=self.loss)
+        if self.paused:
+            return Failure(code="paused", reason="snapshots are paused in this namespace")
+        if self.restores.open is not None and self.restores.open.concerns(apps):
+            return being_restored(self.restores.open)
+        return next((runs_without(view) for view in in_scope if self.goes_on_without(view)), None)
+
+    def _outdated(self, snapshot: SnapshotView, hellos: list[ProcessView]) -> Failure | None:
+        """Return the failure of a snapshot whose trigger, or a process of it, knows what is not so any more."""
+        if 0 <= snapshot.trigger.asked_at <= self.left_at:  # R8: its last records may lie behind the log ends
             last = next((p for p, view in self.processes.items() if view.left == self.left_at), NOBODY)
             reason = f"process {last} left while the snapshot was being requested: where its records end is unknown"
-            failure = Failure(code="process-lost", reason=reason, culprit=f"process {last}")
-            self._fail(offset, snapshot, failure)
-            return
-        self._cut_stopped(offset, snapshot)
+            return Failure(code="process-lost", reason=reason, culprit=f"process {last}")
+        return recreated_since(hellos) or self._cut_stopped(snapshot)
 
-    def _cut_stopped(self, offset: int, snapshot: SnapshotView) -> None:
+    def _cut_stopped(self, snapshot: SnapshotView) -> Failure | None:
         """Take the cuts of apps that do not run from the trigger (R10): who starts later is born red, and begins at
         these positions. Since its author looked none of them has run, or it would have left since."""
         stated = {item.app: item for item in snapshot.trigger.stopped}
@@ -130,13 +135,9 @@ class Fold(LedgerView):
             inputs = {(app, TopicPartition(p.topic, p.partition)) for p in item.positions}
             if app not in stated or not {it for it in snapshot.expected if it[0] == app} <= inputs:
                 reason = f"app {app} stopped, or got inputs, while the snapshot was being requested"
-                self._fail(offset, snapshot, Failure(code=APP_STOPPED, reason=reason, culprit=f"app {app}"))
-                return
+                return Failure(code=APP_STOPPED, reason=reason, culprit=f"app {app}")
             snapshot.stopped += (stopped_part(snapshot.epoch, item),)
-
-    def _left_since(self, asked_at: int) -> bool:
-        """Return whether a process has left since the log ends were asked for: its last records may lie behind (R8)."""
-        return 0 <= asked_at <= self.left_at
+        return None
 
     def _report(self, offset: int, record: Report) -> None:
         """Take the cut of a process, if it is that of the inputs that are its own (R9)."""

@@ -169,16 +169,15 @@ class LedgerView:
     def topics_of(self, hellos: Iterable[ProcessView]) -> dict[str, frozenset[str]]:
         """Return the topics that each app reads: those of its `Hello`s, and those missing then that some process was
         assigned since, as Faust consumes a topic once it sees it."""
-        hellos = list(hellos)
-        topics = topics_read(hellos)
-        late: dict[str, set[str]] = {}
+        topics: dict[str, set[str]] = {}
+        missing: set[tuple[str, str]] = set()
         for view in hellos:
-            late.setdefault(view.hello.app, set()).update(view.hello.missing)
-        taken_up: dict[str, set[str]] = {}
-        for app, tp in self.readers:
-            if tp.topic in late.get(app, ()):
-                taken_up.setdefault(app, set()).add(tp.topic)
-        return topics | {app: topics[app] | named for app, named in taken_up.items()}
+            topics.setdefault(view.hello.app, set()).update(source.topic for source in view.hello.inputs)
+            missing.update((view.hello.app, topic) for topic in view.hello.missing)
+        for app, tp in self.readers if missing else ():
+            if (app, tp.topic) in missing:
+                topics[app].add(tp.topic)
+        return {app: frozenset(named) for app, named in topics.items()}
 
     def unread(self, apps: Collection[str] = ()) -> tuple[Unread, ...]:
         """List the topics to which these apps (none named: all) subscribe and that no process has (R11).
@@ -229,11 +228,3 @@ class LedgerView:
     def retired_apps(self) -> set[str]:
         """Return the apps that were retired and have not joined again."""
         return self.retired.keys() - {v.hello.app for v in self.processes.values() if self.unretired(v)}
-
-
-def topics_read(hellos: Iterable[ProcessView]) -> dict[str, frozenset[str]]:
-    """Return the topics that each app reads, by the `Hello`s of its processes."""
-    topics: dict[str, set[str]] = {}
-    for view in hellos:
-        topics.setdefault(view.hello.app, set()).update(source.topic for source in view.hello.inputs)
-    return {app: frozenset(named) for app, named in topics.items()}

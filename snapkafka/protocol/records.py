@@ -61,11 +61,13 @@ APP_STOPPED: Final = "app-stopped"
 RESTORING: Final = "restoring"
 NOT_GIVEN: Final = "state-not-given"
 LEDGER_CUT_SHORT: Final = "ledger-cut-short"
+TOPIC_RECREATED: Final = "topic-recreated"
 NOT_ALIGNED: Final = "not-aligned"
 #: Failures by something that passes: who waits for a snapshot, a keeper and a timer try it again.
 RETRYABLE: Final = frozenset(
     {
         *(INPUT_MOVED, INPUT_UNASSIGNED, UNKNOWN_PARTITION, APP_STOPPED, NOT_ALIGNED, NOT_GIVEN, SENT_BARE),
+        TOPIC_RECREATED,
         *("process-lost", "ttl", "send-failed", "send-unsettled", "marker-failed", "contaminated"),
     }
 )

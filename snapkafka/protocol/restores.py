@@ -83,9 +83,7 @@ class RestoreView:
     author: int = NOBODY
     authored_at: int | None = None
     taken_over_at: int | None = None  # the latest `begun` after the first
-    appended: dict[TopicPartition, int] = field(
-        default_factory=dict
-    )  # partition -> the first offset that may be its own
+    appended: dict[TopicPartition, int] = field(default_factory=dict)  # the first offset that may be its own
     replaces: frozenset[TopicPartition] = frozenset()  # what the plans before it may have appended to
     parts: dict[int, tuple[int, Restore]] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)  # when it was done

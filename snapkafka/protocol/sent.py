@@ -33,9 +33,8 @@ class Sent:
         self.before = (-1, 0)  # what the colour before the latest had when colours were last forgotten
         self.unacknowledged: tuple[SeqRange, ...] = ()
         self.highest, self.top = -1, 0  # the highest seq that is acknowledged, and one past its offset
-        self.recreated = (
-            -1
-        )  # the colour of the send whose acknowledgement showed that the topic is another one
+        #: The colour of the send whose acknowledgement showed that the topic is another one.
+        self.recreated = -1
 
     def acked(self, epoch: int, seq: int, offset: int) -> None:
         if seq > self.highest:
@@ -59,6 +58,13 @@ class Sent:
         """Note that no acknowledgement will come for these seqs."""
         added = SeqRange(first=first, last=last, refused=refused, undone=undone)
         self.unacknowledged = _joined((*self.unacknowledged, added))
+
+    def unused(self, first: int, last: int) -> None:
+        """Take back seqs that are in no record. If later ones were issued, they are gaps, as those of failed sends."""
+        if self.next_seq == last + 1:
+            self.next_seq = first
+        else:
+            self.failed(first, last, refused=True, undone=True)
 
     def white(self, epoch: int) -> tuple[int, int]:
         """Return (last seq, end) of the records that are white for `epoch`; (-1, 0) if there are none."""

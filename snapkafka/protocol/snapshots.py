@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -13,6 +13,7 @@ from .records import (
     INPUT_MOVED,
     NOBODY,
     SENT_BARE,
+    TOPIC_RECREATED,
     Hello,
     Report,
     StoppedApp,
@@ -205,6 +206,19 @@ def runs_without(view: ProcessView) -> Failure:
         reason=f"{view.withdrawal}: restart it, its log has the error",
         culprit=f"app {view.hello.app}",
     )
+
+
+def recreated_since(processes: Iterable[ProcessView]) -> Failure | None:
+    """Return the failure if two of these processes, in order, know a topic by two ids: it was recreated while the first
+    one ran, whose positions and state belong to a deleted topic (R11)."""
+    processes = list(processes)
+    latest = {topic: topic_id for view in processes for topic, topic_id in view.hello.topic_ids()}
+    for view in processes:
+        for topic, topic_id in view.hello.topic_ids():
+            if topic_id != latest[topic]:
+                reason = f"topic {topic} was recreated after {view.name} joined: restart it"
+                return Failure(code=TOPIC_RECREATED, reason=reason, culprit=f"topic {topic}")
+    return None
 
 
 def unstamped_in_flight(snapshot: SnapshotView, processes: Mapping[int, ProcessView]) -> Failure | None:

@@ -30,7 +30,7 @@ Several cuts can be open at once; each is reported by itself. The decisions, in 
 * *Must I cut?* If the epoch is believed and above mine. `hear` can switch off a source of epochs, for tests and
   proofs; the rule "take in nothing red while white" holds with any of them.
 * *May I report?* `closing.ready`.
-* *Whose inputs do I cut?* Those of my latest `Assigned` (`assignment`, R9).
+* *Whose inputs do I cut?* Those of my latest `Assigned` (`membership`, R9).
 * *Is my report true?* If the process did anything without this machine (R15), or has work in flight from an earlier
   identity, the snapshot is aborted by name; nothing of it stands in the way of the next one.
 

@@ -236,7 +236,7 @@ def test_what_was_contaminated_stays_so_however_long_ago_who_came_back_has_left(
     world: World, p: Process, q: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R12: who was taken for dead and comes back with work under way leaves doubts on what was captured meanwhile."""
-    monkeypatch.setattr("snapkafka.protocol.ledger_checkpoint.KEEP_LEFT", 0)
+    monkeypatch.setattr("snapkafka.protocol.ledger_state.KEEP_LEFT", 0)
     p.start(A, 0)
     world.append(Dead(n=1, dead=p.id))
     void = p.id

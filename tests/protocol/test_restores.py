@@ -280,7 +280,7 @@ def test_where_they_start_is_known_behind_a_checkpoint_and_to_who_forgets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However many restores of others came later, and whoever reads: a worker that starts a year after it, too."""
-    monkeypatch.setattr("snapkafka.protocol.ledger_checkpoint.KEEP_LEFT", 0)
+    monkeypatch.setattr("snapkafka.protocol.ledger_state.KEEP_LEFT", 0)
     world = World(fold=LedgerState(history=False))
     restored(world, at(4, 6, agent="x"), at(2, agent="y"))
     for number in range(3):

@@ -149,9 +149,9 @@ def test_r15_seqs_that_bare_records_would_have_had_are_given_out_again_or_listed
     world: World, p: Process, q: Process
 ) -> None:
     stamped = [p.send(B).seq for _ in range(3)]
-    p.machine.colours.unused(B, 1, 2)
+    p.machine.colours.sent_to(B).unused(1, 2)
     assert [p.send(B).seq for _ in range(2)] == stamped[1:]
-    p.machine.colours.unused(B, 0, 0)
+    p.machine.colours.sent_to(B).unused(0, 0)
     assert [(r.first, r.last) for r in p.machine.colours.sent[B].unacknowledged] == [(0, 0)], (
         "later ones are out"
     )

@@ -26,7 +26,7 @@ from snapkafka.checks import (
 )
 from snapkafka.checks.listed import Listed
 from snapkafka.checks.v4_channels import look_back_ranges
-from snapkafka.protocol import NeverRead, Renewed, SenderEnd, TopicPartition
+from snapkafka.protocol import NeverRead, SenderEnd, TopicPartition
 from snapkafka.wire.headers import topic_check
 from tests.worlds import cleaned_log
 from tests.worlds.cleaned_log import HOUR, Changelog
@@ -110,16 +110,14 @@ def damaged(seed: int, *, tail_max: int = TAIL_MAX) -> Damaged:
     world = together([*small, *(table.as_world() for table in made)])
     _name_alike(world)
     with_parent = {table.log.tp: table.seam for table in made if table.seam is not None}
-    newer = tuple(
-        Renewed(topic=topic, process=10, app="app1", since=19)
-        for topic in (small[0].inputs[0].topic, made[0].log.tp.topic)
-    )
     passed = tuple(
-        NeverRead(app="app1", process=10, topic=newer[0].topic, partition=0, start=n, end=n, reason="lost")
+        NeverRead(
+            app="app1", process=10, topic=small[0].inputs[0].topic, partition=0, start=n, end=n, reason="lost"
+        )
         for n in (3, -1)
     )
     view = CutView(
-        replace(captured(world), renewed=newer, never_read=passed),
+        replace(captured(world), never_read=passed),
         world.bounds,
         {tp: end.white_end for tp, end in with_parent.items()},
         with_parent,

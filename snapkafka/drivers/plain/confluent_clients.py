@@ -311,7 +311,7 @@ class Producer(confluent_kafka.Producer):
                 )
             except Exception as error:
                 assert run.last is not None
-                sends.host.machine.colours.unstamp(sends.host.machine.colours.sent[tp], run.last)
+                sends.host.machine.colours.sent[tp].unused(run.last, run.last)
                 sends.host.feed(MarkerSettled(epoch=action.epoch, tp=tp, failure=repr(error)))
 
     def _partitions(self, topic: str) -> int:

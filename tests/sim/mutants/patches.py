@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
-from snapkafka.protocol import Hello, LedgerState, LedgerView, Position, Report
+from snapkafka.protocol import LedgerState, LedgerView, Position, Report
 from snapkafka.sim import Process, SimStored, runs
 
 Patch = Callable[[], AbstractContextManager[object]]
@@ -98,12 +98,6 @@ def report_for_the_dead(leave: Any) -> Any:
     return kind
 
 
-def whoever_joined(state: LedgerView) -> dict[int, Hello]:
-    """Treat each process as if it had found the same as the last one of its app."""
-    last = {view.hello.app: view.hello for _, view in sorted(state.processes.items())}
-    return {process: last[view.hello.app] for process, view in sorted(state.processes.items())}
-
-
 def unseen(kind: str) -> Patch:
     """Leave a kind of finding out of every verdict."""
     return patching(
@@ -118,3 +112,14 @@ def unasked(place: Any, name: str) -> Patch:
         return ""
 
     return patching(place, name, lambda _: nothing)
+
+
+def whoever_joined(init: Any) -> Any:
+    """Treat each process as if it had found the same as the last one of its app."""
+
+    def init_by_last(stated: Any, state: LedgerView, snapshot: Any) -> None:
+        init(stated, state, snapshot)
+        last = {view.hello.app: view.hello for _, view in sorted(state.processes.items())}
+        stated._hellos = {process: last[view.hello.app] for process, view in sorted(state.processes.items())}
+
+    return init_by_last

@@ -29,8 +29,8 @@ from snapkafka.protocol import (
     ledger_fold,
     sent,
 )
-from snapkafka.protocol.held import Held
 from snapkafka.protocol.hot_path import Work
+from snapkafka.protocol.tearing import Held
 from snapkafka.sim import Process, World, runs
 from snapkafka.sim.world.executions import Runner
 from snapkafka.sim.world.sending import Sender
@@ -191,8 +191,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         edit(
             Work,
             "settled",
-            "Colours.unstamp(sent, taken_back)",
-            "Colours.unstamp(sent, taken_back)\n        return self._advance()",
+            "sent.unused(seq - count + 1, seq)",
+            "sent.unused(seq - count + 1, seq)\n        return self._advance()",
         )
     ),
     Mutant("R7 failed: counts as acknowledged", faults(fail_send=0.05), 2, "fenced").patched(
@@ -297,7 +297,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         edit(Process, "choices", "if self.lost is not None and not self.hung:", "if False:")
     ),
     stuck("R11 refused: a cut ledger takes snapshots again", plans.losing, 2).patched(
-        edit(LedgerState, "_trigger", "if self.loss:", "if False:")
+        edit(LedgerState, "_refusal", "if self.loss:", "if False:")
     ),
     stuck("R16 ends: cut before the barriers are reached", plans.aligned, 6).patched(
         always(cut.Positions, "behind")
@@ -318,7 +318,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         always(cut.Positions, "moved")
     ),
     wrong("R8 asked: ends from before a sender left count", plans.asking_early, 49).patched(
-        always(LedgerState, "_left_since", False)
+        edit(LedgerState, "_outdated", "0 <= snapshot.trigger.asked_at <= self.left_at", "False")
     ),
     wrong("V1 copy: held against who sent it first", faults(queue_again=0.05), 4).patched(
         always(CutView, "is_copy", False)
@@ -338,14 +338,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     wrong("V1 undone: with its transaction, counts as lost", plans.fenced, 3).patched(
         edit(CutView, "unacknowledged", "if lost and item.undone:", "if False:")
     ),
-    wrong("R7 recreated: ends of a topic stand for ever", plans.renewed, 4).patched(
+    wrong("R7 recreated: ends of a topic stand for ever", plans.renewed, 11).patched(
         always(sent.Sent, "_begin_anew")
     ),
     wrong("V5 recreated: causes there are judged as before", plans.renewed, 0).patched(
         always(facts.Stated, "old_topics", ())
     ),
     wrong("R11 latest: topics as the last to join found them", plans.renewed, 0).patched(
-        patching(facts, "joined_by", lambda _: lambda state, snapshot: whoever_joined(state))
+        patching(facts.Stated, "__init__", whoever_joined)
     ),
     wrong("R11 lost: a snapshot of after the loss stands", plans.unnoticed, 29).patched(
         edit(LedgerState, "_tail_lost", "snapshot.contaminated = ", "_ = ")

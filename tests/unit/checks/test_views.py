@@ -21,7 +21,6 @@ from snapkafka.checks import (
     in_flight,
     reading_ranges,
     received,
-    witness_of,
 )
 from snapkafka.checks.v4_channels import LOOK_BACK_MAX, look_back_ranges
 from snapkafka.errors import OffsetsGoneError
@@ -32,7 +31,6 @@ from snapkafka.protocol import (
     Position,
     ProcessCut,
     Recorded,
-    Renewed,
     TopicPartition,
 )
 from tests.worlds.little_log import (
@@ -209,17 +207,6 @@ def test_where_nobody_has_sent_nothing_in_flight_is_gone() -> None:
     external = replace(INPUT, position=0, noted=0, low=0)
     captured = replace(CAPTURED, inputs=(external,), senders=(), processes=CAPTURED.processes[:1])
     assert bounds_findings(CutView(captured, bounds(start=4))) == []
-
-
-def test_a_topic_that_was_recreated_while_a_process_ran_is_reported_with_that_process() -> None:
-    """Whatever id the log has by now: who reports a position or a state of the old one took part."""
-    twice = replace(CAPTURED, renewed=(Renewed(topic="table", process=1, app="app", since=3),))
-    now = bounds(start=0)
-    findings = bounds_findings(CutView(twice, now))
-    assert [(f.kind, f.topic, f.process) for f in findings] == [
-        (f"renewed-{check}", "table", 1) for check in ("V1", "V2", "V3", "V4")
-    ]
-    assert "recreated since process 1 of app joined" in witness_of(findings[0]).what
 
 
 @pytest.mark.parametrize(
