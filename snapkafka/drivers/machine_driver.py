@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from snapkafka.protocol.actions import (
@@ -23,8 +24,8 @@ from snapkafka.protocol.actions import (
     StartTimer,
     TurnedRed,
 )
-from snapkafka.protocol.events import CutTimed, Event
-from snapkafka.protocol.records import LedgerRecord
+from snapkafka.protocol.events import Event
+from snapkafka.protocol.records import LedgerRecord, Report
 from snapkafka.protocol.worker import WorkerProtocol
 
 #: What the machine wants first, before a record or marker is taken in.
@@ -39,6 +40,7 @@ class MachineDriver(ABC):
 
     def __init__(self, machine: WorkerProtocol) -> None:
         self.machine = machine
+        self._cut_us: dict[int, int] = {}  # how long the cuts took that are not reported yet, by epoch
 
     def feed(self, event: Event) -> First | None:
         """Feed the machine an event, and do what it asks for.
@@ -63,6 +65,8 @@ class MachineDriver(ABC):
         asked: First | None = None
         for action in actions:
             match action:
+                case AppendToLedger(record=Report() as report):
+                    self.append(replace(report, cut_us=self._cut_us.get(report.epoch, 0)))
                 case AppendToLedger(record=record):
                     self.append(record)
                 case SendMarkers():
@@ -81,7 +85,8 @@ class MachineDriver(ABC):
                     asked = action
                 case TurnedRed(epoch=epoch):
                     self.turned_red(action, us)
-                    self.feed(CutTimed(epoch=epoch, us=us))
+                    unreported = self.machine.open.cuts.keys() & self._cut_us.keys()
+                    self._cut_us = {epoch: us} | {cut: self._cut_us[cut] for cut in unreported}
                 case _:
                     assert_never(action)
         self.changed()

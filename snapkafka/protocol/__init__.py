@@ -53,7 +53,6 @@ from .events import (
     AssignedInput,
     ChannelEnded,
     CheckpointGoesOn,
-    CutTimed,
     Event,
     InputsAssigned,
     InputsRevoked,
@@ -65,7 +64,6 @@ from .events import (
     RanWithout,
     RecordMet,
     StateGiven,
-    StateRefused,
     StopAsked,
     TimerExpired,
 )

@@ -31,19 +31,8 @@ class InParts:
     @property
     def damaged(self) -> bool:
         """Whether the last fields cannot be read; they have their defaults then."""
-        self._read()
+        getattr(self, self.REST)  # reads them
         return getattr(self, "_damaged", False)
-
-    def _read(self) -> None:
-        read = getattr(self, "_unread", None)
-        if read is None:
-            return
-        if (rest := read()) is None:
-            object.__setattr__(self, "_damaged", True)
-            rest = {name: self.__dataclass_fields__[name].default for name in self.rest()}  # type: ignore[attr-defined]
-        for name, item in rest.items():
-            object.__setattr__(self, name, item)
-        object.__setattr__(self, "_unread", None)  # last: another thread that asks meanwhile reads it, too
 
     @classmethod
     def rest(cls) -> list[str]:
@@ -53,11 +42,15 @@ class InParts:
 
 
 def _read_field(self: Any, name: str) -> Any:
-    """Return a field that was not set: only then does Python ask here."""
+    """Return a field that was not set: only then does Python ask here. Two threads may both read it."""
     if name.startswith("_") or name not in self.__dataclass_fields__:
         raise AttributeError(f"{type(self).__name__} has no {name}")
-    self._read()
-    return object.__getattribute__(self, name)
+    if (rest := self._unread()) is None:
+        object.__setattr__(self, "_damaged", True)
+        rest = {field: self.__dataclass_fields__[field].default for field in self.rest()}
+    for field, item in rest.items():
+        object.__setattr__(self, field, item)
+    return rest[name]
 
 
 # In the class itself it would leave no name unknown to the type checker.

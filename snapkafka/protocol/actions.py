@@ -9,7 +9,7 @@ from .records import Heard, LedgerRecord, TopicPartition
 
 @value
 class TurnedRed:
-    """The cut is done, and nothing has to be done: for metrics, traces, and `CutTimed`."""
+    """The cut is done, and nothing has to be done: for metrics and traces, and for the `cut_us` of its `Report`."""
 
     epoch: int
     previous: int

@@ -52,7 +52,7 @@ class Aligner:
         """Give up the snapshots up to this epoch for which the process has not cut. Return each with the code of its
         failure, and with what the process did."""
         found = []
-        for epoch in sorted(epoch for epoch in self.white() if epoch <= upto):
+        for epoch in sorted(epoch for epoch in self.open if epoch <= upto and self.is_white(epoch)):
             item = self.open.pop(epoch)
             if item.state is False:
                 found.append((epoch, NOT_GIVEN, "turned red before it had handed over its state"))
@@ -63,10 +63,6 @@ class Aligner:
     def is_white(self, epoch: int) -> bool:
         """Return whether the process still waits before it cuts for this snapshot."""
         return epoch in self.open and not self.open[epoch].cut
-
-    def white(self) -> list[int]:
-        """List the snapshots for which the process still waits before it cuts."""
-        return [epoch for epoch, item in self.open.items() if not item.cut]
 
     def is_ahead(self, epoch: int) -> bool:
         """Return whether something of this epoch is red for a snapshot for which the process has not cut."""

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from dataclasses import replace
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from .actions import SendMarkers
 from .colours import Colours, Torn
 from .cut import OpenCut
-from .events import ChannelEnded, CutTimed, MarkerSettled
+from .events import ChannelEnded, MarkerSettled
 from .records import ChannelRange, Report, TopicPartition, TornEvent
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ def ready(cut: OpenCut, colours: Colours) -> bool:
     return (
         cut.markers_asked
         and not cut.markers_due
-        and cut.cut_us is not None
         and not colours.white_running(cut.epoch)
         and not colours.white_unacked(cut.epoch)
     )
@@ -62,7 +61,6 @@ def report(cut: OpenCut, colours: Colours, *, process: int, n: int) -> Report:
         sent=(*colours.sent_ends(cut.epoch, cut.markers, previous=cut.previous),),
         changelogs=(*colours.changelog_ends(cut.epoch, cut.changelogs),),
         recorded=tuple(cut.recorded),
-        cut_us=cut.cut_us or 0,
         torn=tuple(cut.torn),
         skipped=cut.skipped,
     )
@@ -113,22 +111,13 @@ class OpenCuts:
             if not self.wants(cut, undecided):
                 del self.cuts[epoch]
 
-    def take(self, event: MarkerSettled | CutTimed | ChannelEnded) -> None:
-        """Note a fact that the report will state."""
-        match event:
-            case MarkerSettled(epoch=epoch, tp=tp, offset=offset):
-                if epoch in self.cuts:
-                    self.cuts[epoch].markers_due.discard(tp)
-                    self.cuts[epoch].markers[tp] = offset
-            case CutTimed(epoch=epoch, us=us):
-                if epoch in self.cuts:
-                    self.cuts[epoch].cut_us = us
-            case ChannelEnded():
-                self._record(event)
-            case _:
-                assert_never(event)
+    def marker_settled(self, event: MarkerSettled) -> None:
+        """Note where a marker lies."""
+        if (cut := self.cuts.get(event.epoch)) is not None:
+            cut.markers_due.discard(event.tp)
+            cut.markers[event.tp] = event.offset
 
-    def _record(self, event: ChannelEnded) -> None:
+    def channel_ended(self, event: ChannelEnded) -> None:
         """Record a channel as the receiver sees it (R8): the records between our position and the sender's marker were
         in flight."""
         for cut in self.cuts.values():

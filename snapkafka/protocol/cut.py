@@ -202,7 +202,6 @@ class OpenCut:
     markers: dict[TopicPartition, int] = field(default_factory=dict)
     recorded: list[ChannelRange] = field(default_factory=list)
     torn: list[TornEvent] = field(default_factory=list)
-    cut_us: int | None = None
 
     def serves(self, epoch: int) -> bool:
         """Return whether this cut serves an epoch: one cut serves all epochs in (previous, epoch] (R2)."""

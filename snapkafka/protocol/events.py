@@ -129,14 +129,6 @@ class RanWithout:
 
 
 @value
-class CutTimed:
-    """The cut for `epoch` took `us` microseconds, measured by the driver around the instant."""
-
-    epoch: int
-    us: int
-
-
-@value
 class TimerExpired:
     """The time of a `StartTimer` for the snapshot of `epoch` is over."""
 
@@ -159,15 +151,10 @@ class StateGiven:
 
 
 @value
-class StateRefused:
-    """The process hands over no state any more: it leaves, for this reason."""
-
-    reason: str
-
-
-@value
 class StopAsked:
-    """The process stops: its events are done and its sends acknowledged."""
+    """The process stops: its events are done and its sends acknowledged. `reason`: it leaves by itself, a clause."""
+
+    reason: str = ""
 
 
 Event = (
@@ -182,10 +169,8 @@ Event = (
     | InputsRevoked
     | MarkerSettled
     | RanWithout
-    | CutTimed
     | TimerExpired
     | Absence
     | StateGiven
-    | StateRefused
     | StopAsked
 )

@@ -279,7 +279,7 @@ class Fold(LedgerView):
         for snapshot in list(self.open.values()):
             if process in snapshot.required - snapshot.reports.keys():
                 # R12: nobody reports for somebody else.
-                how = "was lost" if dead else "stopped"
+                how = "was lost" if dead else view.why or "stopped"
                 failure = Failure(
                     code="process-lost",
                     reason=f"{view.name} {how} before it had reported",
@@ -320,9 +320,6 @@ class Fold(LedgerView):
         if app in {view.hello.app for view in self.living()} or app in self.retired_apps():
             return
         self.retired[app] = offset
-        for snapshot in list(self.open.values()):
-            snapshot.expected = {item for item in snapshot.expected if item[0] != app}
-            self._complete(offset, snapshot)
 
     def _pause(self, offset: int, *, paused: bool) -> None:
         self.paused_at = offset if paused else None
@@ -349,8 +346,6 @@ class Fold(LedgerView):
                 gone = view.stage == "done" and process.hello.app in view.apps
             if gone:
                 self._leave(offset, process.process, dead=True)
-        if over and not self._history:
-            self.restores.forget()
 
 
 def being_restored(view: RestoreView) -> Failure:

@@ -129,7 +129,9 @@ class Member(Work):
                 return []
             case StopAsked():
                 me = self.stood_down if self.process is None else self.process
-                return [] if me is None else [AppendToLedger(record=Bye(process=me, n=self._next_n()))]
+                if me is None:
+                    return []
+                return [AppendToLedger(record=Bye(process=me, n=self._next_n(), reason=event.reason))]
             case LedgerBegins(recreated=True):
                 self._other_ledger()
                 return self._new_life(recreated=True)

@@ -153,8 +153,8 @@ class Bye:
 
     `goes_on`: its app runs on in it without taking part, because of a fault of ours (R15): its work from then on is in
     no snapshot. `since`: ledger offset below which it had read everything then; it may have mixed the colours of
-    snapshots captured later. `reason`: why it runs on like that, a sentence without its subject. A second
-    `Bye` without `goes_on` ends that.
+    snapshots captured later. `reason`: why it runs on like that, or has left by itself, a sentence without its subject.
+    A second `Bye` without `goes_on` ends that.
     """
 
     process: int

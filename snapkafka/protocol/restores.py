@@ -290,18 +290,3 @@ class Restores:
             for (of, tp), (_, agents) in self._rules.items()
             if of == app
         }
-
-    def current(self) -> set[str]:
-        """Return the plans that still matter: the open one with those that it replaces, and the latest of each
-        partition."""
-        named = {base.plan for base in self.bases.values()} | {plan for plan, _ in self._rules.values()}
-        view = self.open
-        while view is not None and view.plan not in named:
-            named.add(view.plan)
-            view = self.views.get(view.begun.replaces)
-        return named
-
-    def forget(self) -> None:
-        """Drop the plans that later ones have superseded, but for the latest, whose name stays taken."""
-        kept = self.current() | set(list(self.views)[-1:])
-        self.views = {plan: view for plan, view in self.views.items() if plan in kept}

@@ -59,7 +59,6 @@ from .events import (
     AssignedInput,
     ChannelEnded,
     CheckpointGoesOn,
-    CutTimed,
     Event,
     InputsAssigned,
     InputsRevoked,
@@ -71,7 +70,6 @@ from .events import (
     RanWithout,
     RecordMet,
     StateGiven,
-    StateRefused,
     StopAsked,
     TimerExpired,
 )
@@ -129,14 +127,14 @@ class WorkerProtocol(Member):
                     return []  # a barrier that it waits for; white records of other senders may follow it
                 return self._met(event.epoch, "marker", may="markers" in self.hear)
             case ChannelEnded():
-                self.open.take(event)
+                self.open.channel_ended(event)
                 return []
             case MarkerSettled() if event.failure:
                 self.colours.marker_failed(event.tp, event.seq)
                 what = f"the marker for {event.tp} could not be sent: {event.failure}"
                 return self._abort_open(event.epoch - 1, event.epoch, "marker-failed", what, str(event.tp))
-            case MarkerSettled() | CutTimed():
-                self.open.take(event)
+            case MarkerSettled():
+                self.open.marker_settled(event)
                 return self._advance()
             case TimerExpired():
                 if event.epoch in self.aligner.awaits_state():
@@ -146,8 +144,6 @@ class WorkerProtocol(Member):
             case StateGiven():
                 self.aligner.state_given(event.epoch)
                 return self._advance()
-            case StateRefused():
-                return [*self._without_state(self.aligner.awaits_state(), event.reason), *self._align()]
             case InputsAssigned() | InputsRevoked():
                 return self._of_inputs(event)
             case RanWithout():
@@ -216,7 +212,7 @@ class WorkerProtocol(Member):
             return []
         if epoch > self.ledger.end:
             return [ReadLedgerTo(offset=epoch - 1)] if may or "ledger" in self.hear else []
-        return self._cut(epoch, heard) if may and self.ledger.is_epoch(epoch) else []
+        return [*self._cut(epoch, heard), *self._advance()] if may and self.ledger.is_epoch(epoch) else []
 
     # -- the cut (R3, R4) -------------------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ from snapkafka.protocol import (
     Assigned,
     AssignedInput,
     ChannelRange,
-    CutTimed,
     Event,
     Hello,
     InputsAssigned,
@@ -116,7 +115,6 @@ class _Mesh:
         previous, epoch = self._machine.colours.epoch, self._at + 1
         trigger = self._batch(self._trigger(number))
         spent = self._read_batches([trigger])
-        self._feed(CutTimed(epoch=epoch, us=150))
         (own,) = self._taken()
         assert isinstance(own, Report)
         others = (self._report(process, epoch, previous) for process in range(1, self._processes))

@@ -17,7 +17,6 @@ ASKED: Final = (
 #: What it is fed meanwhile. The outcome of an action is the other side of that action.
 FED: Final = (
     (LedgerRead, protocol.Trigger),
-    protocol.CutTimed,
     protocol.MarkerSettled,
     protocol.MarkerMet,
     protocol.ChannelEnded,
@@ -32,7 +31,6 @@ ELSEWHERE: Final = {
     protocol.LetGo: "of an aligned snapshot",
     protocol.AskState: "of a remote process",
     protocol.StateGiven: "of a remote process",
-    protocol.StateRefused: "of a remote process",
     protocol.Joined: "joining",
     protocol.LedgerBegins: "joining",
     protocol.CheckpointGoesOn: "joining",

@@ -19,7 +19,6 @@ from snapkafka.protocol import (
     RecordMet,
     Report,
     StateGiven,
-    StateRefused,
     StopAsked,
     TimerExpired,
     WorkerProtocol,
@@ -187,12 +186,12 @@ def test_a_later_snapshot_takes_no_cut_before_the_state_of_an_earlier_one_is_giv
     assert [view.failure for view in world.fold.snapshots.values()] == [None] * 3
 
 
-@pytest.mark.parametrize("end", [TimerExpired, StateRefused, RecordMet])
+@pytest.mark.parametrize("end", [TimerExpired, RecordMet])
 def test_r12_a_snapshot_fails_by_name_where_its_state_is_not_given(end: type[Event]) -> None:
-    """Its time is over, the process leaves, or it takes in something red that cannot wait."""
+    """Its time is over, or it takes in something red that cannot wait."""
     world, bank, till = with_till()
     epoch = world.take(bank, till)
-    till.feed(StateRefused(reason="left") if end is StateRefused else end(epoch=epoch))  # type: ignore[call-arg]
+    till.feed(end(epoch=epoch))  # type: ignore[call-arg]
     settle(bank, till)
     assert (world.failure(epoch).code, world.failure(epoch).culprit) == (NOT_GIVEN, f"process {till.id}")
     till.feed(StateGiven(epoch=epoch))  # too late

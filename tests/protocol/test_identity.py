@@ -10,7 +10,6 @@ from snapkafka.protocol import (
     UNKNOWN_PARTITION,
     Absence,
     AppendHello,
-    CutTimed,
     Dead,
     Event,
     InputsRevoked,
@@ -72,7 +71,6 @@ def test_r12_while_it_has_no_id_a_process_says_nothing(world: World) -> None:
         Absence(over=True),
         InputsRevoked(),
         LedgerBegins(recreated=True),
-        CutTimed(epoch=epoch, us=1),
     ]
     assert [p.machine.handle(event) for event in quiet] == [[]] * len(quiet)
 

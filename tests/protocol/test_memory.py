@@ -20,11 +20,13 @@ from snapkafka.protocol import (
     InputTopic,
     LedgerState,
     Pause,
+    TopicPartition,
     Trigger,
 )
 
 from .world import A, B, Process, World
 
+HELD = TopicPartition("held", 0)
 SNAPSHOTS = 1000
 WARM = 200  # until then memory may grow: what is remembered of the latest is bounded, not nothing
 
@@ -128,15 +130,18 @@ def moving(p: Process, k: int) -> None:
 def take(p: Process, work: Callable[[Process, int], None], snapshots: range, *, overlap: bool) -> None:
     """Snapshots that are aborted before the process has reported, with work before and after the cut; or (`overlap`)
     when the next one is cut, so that there is always one open."""
-    p.hold_timing = True
+    white: deque[Cause] = p.__dict__.setdefault("white", deque())  # each keeps a cut open
     for k in snapshots:
         work(p, 2 * k)
+        white.append(p.start(HELD, k))
         epoch = p.world.trigger(f"{k:06}")
         p.catch_up()
         work(p, 2 * k + 1)
         for done in sorted({*p.world.fold.open} - ({epoch} if overlap else set())):
             p.world.append(Abort(n=10**8 + k, epoch=done, code="x", reason="y"))
         p.catch_up()
+        while len(white) > overlap:
+            p.end(white.popleft())
         p.ack()
         forget(p)
 

@@ -14,7 +14,6 @@ from snapkafka.protocol import (
     AssignedInput,
     Cause,
     ChangelogEnd,
-    CutTimed,
     Effect,
     Event,
     Failure,
@@ -161,7 +160,6 @@ class Process:
         self.unacked: list[Sending] = []
         self.turned: list[TurnedRed] = []
         self.hold_markers = False  # they are sent, and not acknowledged
-        self.hold_timing = False  # its cut is not measured, and so stays open
         if join:
             self.join()
         if inputs and assign:
@@ -232,10 +230,8 @@ class Process:
                     offset = self.send_marker(action, tp)
                     if not self.hold_markers:
                         self.feed(MarkerSettled(epoch=action.epoch, tp=tp, offset=offset))
-            case TurnedRed(epoch=epoch):
+            case TurnedRed():
                 self.turned.append(action)
-                if not self.hold_timing:
-                    self.feed(CutTimed(epoch=epoch, us=1))
             case _:
                 self.asked.append(action)
 

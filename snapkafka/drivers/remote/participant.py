@@ -34,7 +34,7 @@ from snapkafka.kafka.records.read import KafkaConsumer, Record
 from snapkafka.ports import Ledger
 from snapkafka.protocol.actions import AskState, SendMarkers, TurnedRed
 from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.events import AssignedInput, InputsAssigned, StateGiven, StateRefused, StopAsked
+from snapkafka.protocol.events import AssignedInput, InputsAssigned, StateGiven, StopAsked
 from snapkafka.protocol.records import REMOTE, RESTORE, ChangelogEnd, Hello, InputTopic, Table, TopicPartition
 
 from ..aio_client import AioClient
@@ -110,8 +110,6 @@ class Participant(Process):
 
     def ask_state(self, action: AskState) -> None:
         """Ask the process for its state, one snapshot after the other."""
-        if self.left:  # and its `Bye` is not read yet
-            self.loop.call_soon(self.feed, StateRefused(reason=f"left: {self.left}"))
         self._asked.append(Marker(action.id, action.epoch, time.time_ns()))
         if len(self._asked) == 1:
             self.notices.put_nowait(self._asked[0])
@@ -230,8 +228,7 @@ class Participant(Process):
     def _quit(self, reason: str) -> None:
         """Append `Bye`, and take no part any more; the snapshot that waits for the state fails by that name."""
         if not self.left:
-            self.feed(StateRefused(reason=f"left: {reason}"))
-            self.feed(StopAsked())
+            self.feed(StopAsked(reason=f"left: {reason}"))
             self._leave(reason)
 
     def _leave(self, reason: str) -> None:

@@ -286,7 +286,7 @@ async def test_an_input_that_changes_ends_the_session_by_name(
     await until(lambda: bool(here.till.left), "its leaving")
     assert here.till.left.startswith("its input change ") and here.till.left.endswith(why)
     failure = await failure_of(here.cluster, epoch)
-    assert failure.code == "state-not-given" and here.till.left in failure.reason
+    assert failure.code == "process-lost" and here.till.left in failure.reason
     for call in (here.till.processed([(P0, 1)]), here.till.send("deposits", b"a", b"1"), received.task):
         with pytest.raises(TriggerRefusedError):
             await call
