@@ -114,10 +114,10 @@ class MachineDriver(ABC):
     # -- and may have these -----------------------------------------------------------------------------------------
 
     def hold_inputs(self) -> None:  # noqa: B027
-        """Start no event before `let_go` (R16). Only a machine that `aligns` asks for this."""
+        """Start no event before `let_go` (R16)."""
 
     def let_go(self) -> None:  # noqa: B027
-        """Let go what was held back, in its order. Only a machine that `aligns` asks for this."""
+        """Let go what was held back, in its order."""
 
     def ask_state(self, action: AskState) -> None:  # noqa: B027
         """Ask the process for its state; feed `StateGiven`. Only a machine that `asks_state` asks for this."""

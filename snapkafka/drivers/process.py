@@ -81,7 +81,7 @@ class Process(MachineDriver):
 
     def __init__(self, config: Config, app: Any = None) -> None:
         asks = self.asks_state
-        super().__init__(WorkerProtocol(aligns=not asks, asks_state=asks))
+        super().__init__(WorkerProtocol(asks_state=asks))
         self.config, self.app = config, app
         self.absent = ""
         #: Covers every call of the machine, where the app runs in threads.

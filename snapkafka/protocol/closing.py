@@ -53,30 +53,15 @@ def waits_for(cut: OpenCut, colours: Colours) -> str:
     return "what it sent before its cut is not acknowledged"
 
 
-def report(cut: OpenCut, colours: Colours, *, process: int, n: int) -> Report:
+def report(cut: OpenCut, colours: Colours) -> Report:
     """Return the record of a cut whose white records are all in the log."""
     return replace(
-        reported_at_once(cut, process=process, n=n),
+        cut.noted,
         unstamped=(*colours.unstamped_ends(),),
         sent=(*colours.sent_ends(cut.epoch, cut.markers, previous=cut.previous),),
         changelogs=(*colours.changelog_ends(cut.epoch, cut.changelogs),),
         recorded=tuple(cut.recorded),
         torn=tuple(cut.torn),
-        skipped=cut.skipped,
-    )
-
-
-def reported_at_once(cut: OpenCut, *, process: int, n: int) -> Report:
-    """Return the record of a cut of a process that no open snapshot requires."""
-    return Report(
-        process=process,
-        n=n,
-        epoch=cut.epoch,
-        previous=cut.previous,
-        heard=cut.heard,
-        assigned=cut.assigned,
-        positions=cut.positions,
-        running=cut.running,
     )
 
 

@@ -22,7 +22,7 @@ from .records import (
     Heard,
     LogEnd,
     Position,
-    Running,
+    Report,
     Skipped,
     TopicPartition,
     TornEvent,
@@ -166,36 +166,26 @@ class Positions:
         # A display, as here, allocates the exact size. Tuples that were shrunk to theirs, as of a generator, are kept
         # by Python and never used again: half a megabyte over the first thousand snapshots.
         positions = [
-            self._position(agent, tp, offset, self._skipped.get((agent, tp), frozenset()))
+            Position(
+                agent=agent,
+                topic=tp.topic,
+                partition=tp.partition,
+                offset=offset,
+                started_above=tuple(sorted(self._skipped.get((agent, tp), ()))),
+                replay_until=until if (until := self._replay_until.get(tp, 0)) > offset else 0,
+            )
             for (agent, tp), offset in sorted(self._next.items())
             if tp in self._inputs
         ]
         return (*positions,)
 
-    def _position(self, agent: str, tp: TopicPartition, offset: int, above: frozenset[int]) -> Position:
-        until = self._replay_until.get(tp, 0)
-        return Position(
-            agent=agent,
-            topic=tp.topic,
-            partition=tp.partition,
-            offset=offset,
-            started_above=tuple(sorted(above)),
-            replay_until=until if until > offset else 0,
-        )
-
 
 @dataclass(slots=True, kw_only=True)
 class OpenCut:
-    """A cut that is not reported yet. The fields up to `skipped` are those of the instant."""
+    """A cut that is not reported yet: what it `noted` in its instant, and what becomes known until its report."""
 
-    epoch: int
-    previous: int
-    heard: Heard
-    assigned: int
-    positions: tuple[Position, ...]
-    running: tuple[Running, ...]
+    noted: Report
     changelogs: tuple[ChangelogEnd, ...]  # as recovered
-    skipped: tuple[Skipped, ...]
     marker_topics: frozenset[str] = frozenset()  # where markers may go
     markers_asked: bool = False
     markers_due: set[TopicPartition] = field(default_factory=set)
@@ -203,19 +193,29 @@ class OpenCut:
     recorded: list[ChannelRange] = field(default_factory=list)
     torn: list[TornEvent] = field(default_factory=list)
 
+    @property
+    def epoch(self) -> int:
+        return self.noted.epoch
+
+    @property
+    def previous(self) -> int:
+        return self.noted.previous
+
     def serves(self, epoch: int) -> bool:
         """Return whether this cut serves an epoch: one cut serves all epochs in (previous, epoch] (R2)."""
         return self.previous < epoch <= self.epoch
 
     def start(self, tp: TopicPartition) -> int | None:
         """Return the least position of an input; None: it was none of the process."""
-        return min((p.offset for p in self.positions if (p.topic, p.partition) == tp), default=None)
+        return min((p.offset for p in self.noted.positions if (p.topic, p.partition) == tp), default=None)
 
 
 def take_cut(
     colours: Colours,
     positions: Positions,
     *,
+    process: int,
+    n: int,
     epoch: int,
     heard: Heard,
     assigned: int,
@@ -224,16 +224,17 @@ def take_cut(
     """Cut (R3): note positions, note the running events, turn the colour. After this line the process is red for
     `epoch`."""
     assert epoch > colours.epoch, "epochs of a process only rise"
-    cut = OpenCut(
+    noted = Report(
+        process=process,
+        n=n,
         epoch=epoch,
         previous=colours.epoch,
         heard=heard,
         assigned=assigned,
         positions=positions.note(),
         running=(*colours.running_white(),),
-        changelogs=changelogs,
         skipped=positions.skipped,
     )
-    positions.remember(cut.previous, epoch, cut.positions)
+    positions.remember(noted.previous, epoch, noted.positions)
     colours.turn(epoch)
-    return cut
+    return OpenCut(noted=noted, changelogs=changelogs)

@@ -199,7 +199,7 @@ class Trigger:
 @value
 class Report(InParts):
     """A process turned red for `epoch` (from `previous`) at these positions, and all its white records are in the log
-    (R3, R7). A process that no open snapshot requires reports at its cut, without the fields from `unstamped` on.
+    (R3, R7). A process that no open snapshot requires reports what it noted at its cut, and no ends.
 
     `assigned` is the ledger offset of the `Assigned` it was made under (-1: no inputs yet); if that is no longer its
     latest, or it has other inputs, the snapshot fails (R9). `unstamped`: one past the last record that it sent

@@ -98,16 +98,14 @@ class WorkerProtocol(Member):
 
     Args:
         hear: the sources ("ledger", "markers", "headers") from which it may learn of a snapshot.
-        aligns: the driver can hold back inputs (R16). Otherwise a process with inputs fails an aligned snapshot.
-        asks_state: the process hands over its state before it cuts, and takes in nothing red meanwhile.
+        asks_state: the process hands over its state before it cuts, and takes in nothing red meanwhile. It cannot hold
+            back its inputs otherwise (R16): if it has any, it fails an aligned snapshot.
     """
 
-    def __init__(
-        self, *, hear: frozenset[str] = HEAR_ALL, aligns: bool = False, asks_state: bool = False
-    ) -> None:
+    def __init__(self, *, hear: frozenset[str] = HEAR_ALL, asks_state: bool = False) -> None:
         assert hear and hear <= HEAR_ALL, "hear is a part of ledger, markers, headers"
         super().__init__()
-        self._aligns, self._asks_state = aligns and "ledger" in hear, asks_state
+        self._aligns, self._asks_state = not asks_state and "ledger" in hear, asks_state
         self.hear = hear
 
     def handle(self, event: Event) -> list[Action]:
@@ -230,6 +228,8 @@ class WorkerProtocol(Member):
         cut = take_cut(
             self.colours,
             self.positions,
+            process=self.process,
+            n=self._next_n(),
             epoch=epoch,
             heard=heard,
             assigned=self.inputs.assigned,
@@ -240,8 +240,7 @@ class WorkerProtocol(Member):
         if not self.open.wants(cut, {e for e, s in self.ledger.open.items() if self.process in s.required}):
             app = self.ledger.app_of(self.process)
             if any(cut.serves(e) and app not in s.apps for e, s in self.ledger.snapshots.items()):
-                record = closing.reported_at_once(cut, process=self.process, n=self._next_n())
-                actions.append(AppendToLedger(record=record))
+                actions.append(AppendToLedger(record=cut.noted))
             self._rest()
         elif self.earlier:
             what = f"{self._name} still has work under way from before it was declared dead"
@@ -316,7 +315,7 @@ class WorkerProtocol(Member):
         for epoch, cut in sorted(self.open.cuts.items()):
             actions += closing.ask_markers(cut, self.colours)
             if closing.ready(cut, self.colours):
-                record = closing.report(cut, self.colours, process=self.process, n=self._next_n())
+                record = closing.report(cut, self.colours)
                 for unknown, tp in closing.unknown_partitions(cut, record, self.ledger):
                     why = f"{self._name} has sent to {tp}, which no process has named as its input"
                     actions += self._abort([unknown], UNKNOWN_PARTITION, why, str(tp))

@@ -21,7 +21,6 @@ from snapkafka.protocol import (
     StateGiven,
     StopAsked,
     TimerExpired,
-    WorkerProtocol,
 )
 from snapkafka.protocol.alignment import Graph, known_graph
 
@@ -97,7 +96,7 @@ def test_r16_who_cannot_wait_fails_the_snapshot_and_lets_go() -> None:
 
 def test_r16_who_cannot_hold_back_its_inputs_fails_the_snapshot() -> None:
     world = World()
-    loop = Process(world, "back", (B,), aligns=False)
+    loop = Process(world, "back", (B,), asks_state=True)
     failure = world.failure(aligned(world, loop))
     assert (failure.code, failure.culprit) == (NOT_ALIGNED, f"process {loop.id}")
 
@@ -143,9 +142,7 @@ def test_r16_an_app_that_reads_what_it_sends_is_a_cycle() -> None:
 def with_till(*, assigned: bool = True) -> tuple[World, Process, Process]:
     """A worker that sends to `b`, and a process that reads it and hands over its state."""
     world = World()
-    bank, till = Process(world, "bank", (A,)), Process(world, "till", (B,), join=False, assign=False)
-    till.machine = WorkerProtocol(asks_state=True)
-    till.join()
+    bank, till = Process(world, "bank", (A,)), Process(world, "till", (B,), assign=False, asks_state=True)
     if assigned:
         till.give(B)
     settle(bank, till)

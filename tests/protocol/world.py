@@ -151,10 +151,10 @@ class Process:
         hear: frozenset[str] = HEAR_ALL,
         assign: bool = True,
         join: bool = True,
-        aligns: bool = True,
+        asks_state: bool = False,
     ) -> None:
         self.world, self.app, self.inputs = world, app, inputs
-        self.machine = WorkerProtocol(hear=hear, aligns=aligns)
+        self.machine = WorkerProtocol(hear=hear, asks_state=asks_state)
         self.read = 0
         self.asked: list[Action] = []
         self.unacked: list[Sending] = []

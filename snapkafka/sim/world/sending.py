@@ -51,7 +51,7 @@ class Sender(MachineDriver):
 
     def __init__(self, world: Surroundings, number: int, app: App) -> None:
         asks = app.name in world.plan.states
-        super().__init__(WorkerProtocol(hear=world.plan.hear, aligns=not asks, asks_state=asks))
+        super().__init__(WorkerProtocol(hear=world.plan.hear, asks_state=asks))
         self.world, self.number, self.app = world, number, app
         self.buffer: deque[SimSending] = deque()
         self.waiting: deque[SimSending] = deque()  # for an id
