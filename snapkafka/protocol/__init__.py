@@ -97,7 +97,6 @@ from .offsets import (
 )
 from .records import (
     APP_RUNS_WITHOUT,
-    APP_STOPPED,
     INPUT_MOVED,
     INPUT_UNASSIGNED,
     LEDGER_CUT_SHORT,
@@ -105,10 +104,8 @@ from .records import (
     NOT_GIVEN,
     OUT_OF_ORDER,
     REMOTE,
-    REMOTE_STATE,
     RESTORE,
     RESTORING,
-    RETRYABLE,
     SENT_BARE,
     TOPIC_RECREATED,
     UNKNOWN_PARTITION,

@@ -14,12 +14,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
-from .colours import Colours
 from .events import AssignedInput
 from .records import (
     ChangelogEnd,
     ChannelRange,
-    Heard,
     LogEnd,
     Position,
     Report,
@@ -45,8 +43,8 @@ class Positions:
         self._replay_until: dict[TopicPartition, int] = {}
         #: Offsets above that a restore leaves to nobody (`restores`), of the agents that have any.
         self._skipped: dict[tuple[str, TopicPartition], frozenset[int]] = {}
-        #: Of the cuts under this assignment: the epochs in (previous, epoch] that each serves, and what it noted.
-        self._noted: deque[tuple[int, int, tuple[Position, ...]]] = deque(maxlen=NOTED_MAX)
+        #: What the cuts under this assignment have noted.
+        self.noted: deque[Report] = deque(maxlen=NOTED_MAX)
         #: What was passed without being read, whoever has its input now.
         self.skipped: tuple[Skipped, ...] = ()
 
@@ -127,28 +125,22 @@ class Positions:
             return True
         return False
 
-    def remember(self, previous: int, epoch: int, noted: tuple[Position, ...]) -> None:
-        """Remember the positions noted by a cut for the epochs in (previous, epoch]."""
-        self._noted.append((previous, epoch, noted))
-
-    def void(self, agent: str, tp: TopicPartition, offset: int) -> list[tuple[int, int]]:
-        """Find the cuts that have an event as started before although it starts only now. Each is reported once.
-
-        Returns:
-            the (previous, epoch] that each of these cuts serves.
-        """
+    def void(self, agent: str, tp: TopicPartition, offset: int) -> list[Report]:
+        """Return the cuts that have an event as started before although it starts only now. Each is returned once."""
         void = [
             cut
-            for cut in self._noted
-            if any(p.agent == agent and (p.topic, p.partition) == tp and p.offset > offset for p in cut[2])
+            for cut in self.noted
+            if any(
+                p.agent == agent and (p.topic, p.partition) == tp and p.offset > offset for p in cut.positions
+            )
         ]
         for cut in void:
-            self._noted.remove(cut)
-        return [(previous, epoch) for previous, epoch, _ in void]
+            self.noted.remove(cut)
+        return void
 
     def forget_cuts(self) -> None:
         """Forget the positions that cuts have noted: events that start from here on may be replays."""
-        self._noted.clear()
+        self.noted.clear()
 
     def behind(self, ends: Mapping[TopicPartition, int]) -> TopicPartition | None:
         """Return an input of which some agent has not started all below its end; None: there is none."""
@@ -208,33 +200,3 @@ class OpenCut:
     def start(self, tp: TopicPartition) -> int | None:
         """Return the least position of an input; None: it was none of the process."""
         return min((p.offset for p in self.noted.positions if (p.topic, p.partition) == tp), default=None)
-
-
-def take_cut(
-    colours: Colours,
-    positions: Positions,
-    *,
-    process: int,
-    n: int,
-    epoch: int,
-    heard: Heard,
-    assigned: int,
-    changelogs: tuple[ChangelogEnd, ...] = (),
-) -> OpenCut:
-    """Cut (R3): note positions, note the running events, turn the colour. After this line the process is red for
-    `epoch`."""
-    assert epoch > colours.epoch, "epochs of a process only rise"
-    noted = Report(
-        process=process,
-        n=n,
-        epoch=epoch,
-        previous=colours.epoch,
-        heard=heard,
-        assigned=assigned,
-        positions=positions.note(),
-        running=(*colours.running_white(),),
-        skipped=positions.skipped,
-    )
-    positions.remember(noted.previous, epoch, noted.positions)
-    colours.turn(epoch)
-    return OpenCut(noted=noted, changelogs=changelogs)

@@ -41,15 +41,6 @@ class Stated:
         app = part.app or author[0].app
         return [*(hello for hello in self._hellos.values() if hello.app == app), *author]
 
-    def standing(self) -> dict[int, Hello]:
-        """Return the processes whose reports count, and the last earlier one of each app that did not run; in order."""
-        reported = {part.process for part in self._snapshot.parts()} & self._hellos.keys()
-        stopped = {part.app for part in self._snapshot.stopped}
-        last = {hello.app: process for process, hello in self._hellos.items()}
-        return {
-            p: self._hellos[p] for p in sorted({*reported, *(last[app] for app in stopped & last.keys())})
-        }
-
     def old_topics(self, present: Mapping[str, str]) -> Iterator[OldTopic]:
         """List the processes of the snapshot that may name offsets of a topic as it was before it was recreated.
 

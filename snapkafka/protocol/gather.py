@@ -48,7 +48,7 @@ def gather(state: LedgerView, epoch: int) -> Captured:
     parts = list(snapshot.parts())
     own = {part.process: part for part in parts if not part.app}
     stated = Stated(state, snapshot)
-    hellos = [*stated.standing().values()]
+    hellos = [stated.of(part)[-1] for part in parts]
     inputs = tuple(_input_cuts(state, snapshot, parts, stated))
     cut = {(source.app, source.topic) for source in inputs}
     return Captured(
@@ -100,26 +100,13 @@ def _sender_ends(snapshot: SnapshotView) -> Iterator[SenderEnd]:
 
 def contaminated(state: LedgerView, snapshot: SnapshotView) -> str:
     """Return why a captured snapshot cannot be proved, whatever its checks find; empty: nothing is known against it."""
-    return snapshot.contaminated or _damaged(state, snapshot) or _recreated(state, snapshot)
-
-
-def _damaged(state: LedgerView, snapshot: SnapshotView) -> str:
-    """Return a process whose report cannot be read to its end; empty: there is none."""
-    for part in snapshot.parts():
+    for part in snapshot.parts() if not snapshot.contaminated else ():
+        who = f"process {part.process} of app {_app(state, part)}"
         if part.report.damaged:
-            who = f"process {part.process} of app {state.app_of(part.process)}"
             return f"the report of {who}, at ledger offset {part.at}, is damaged"
-    return ""
-
-
-def _recreated(state: LedgerView, snapshot: SnapshotView) -> str:
-    """Return a topic that was recreated while a process sent there, since the cut before; empty: none was."""
-    for process, (_, report) in sorted(snapshot.reports.items()):
-        for sent in report.sent:
-            if sent.recreated:
-                who = f"process {process} of app {state.app_of(process)}"
-                return f"topic {sent.topic} was recreated while {who} sent there: messages in flight went with it"
-    return ""
+        if topic := next((sent.topic for sent in part.report.sent if sent.recreated), ""):
+            return f"topic {topic} was recreated while {who} sent there: messages in flight went with it"
+    return snapshot.contaminated
 
 
 def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:

@@ -82,8 +82,10 @@ class Work(ABC):
         what = f"agent {agent} was handed offset {offset} of {channel} after a later one: its cut is void"
         return [
             action
-            for above, upto in self.positions.void(agent, tp, offset)
-            for action in self._abort_open(above, upto, OUT_OF_ORDER, what, channel, captured=True)
+            for cut in self.positions.void(agent, tp, offset)
+            for action in self._abort_open(
+                cut.previous, cut.epoch, OUT_OF_ORDER, what, channel, captured=True
+            )
         ]
 
     def reading_moved(self, moved: Skipped) -> None:

@@ -82,7 +82,7 @@ class RestoreView:
     stage: RestoreStage = "begun"
     author: int = NOBODY
     authored_at: int | None = None
-    taken_over_at: int | None = None  # the latest `begun` after the first
+    owner: int  # ledger offset of the latest `begun`, whose writer may continue
     appended: dict[TopicPartition, int] = field(default_factory=dict)  # the first offset that may be its own
     replaces: frozenset[TopicPartition] = frozenset()  # what the plans before it may have appended to
     parts: dict[int, tuple[int, Restore]] = field(default_factory=dict)
@@ -104,11 +104,6 @@ class RestoreView:
     def done_at(self) -> int | None:
         """The ledger offset of the commit point; None: it was not reached."""
         return self.closed_at if self.stage == "done" else None
-
-    @property
-    def owner(self) -> int:
-        """The ledger offset of the latest `begun`, whose writer may continue."""
-        return self.begun_at if self.taken_over_at is None else self.taken_over_at
 
     def is_author(self, process: int) -> bool:
         """Return whether the latest `begun` names this process. A `begun` that names none, of a run that takes over,
@@ -178,7 +173,7 @@ class Restores:
             case "begun" if NOBODY < record.author < view.author:
                 return False  # late: another run has taken over since
             case "begun":
-                view.taken_over_at = offset
+                view.owner = offset
                 return self._named(view, offset, record)
             case "appending":
                 return self._appending(view, offset, record)
@@ -201,6 +196,7 @@ class Restores:
             plan=record.plan,
             begun=record,
             begun_at=offset,
+            owner=offset,
             replaces=replaces,
         )
         self._named(view, offset, record)

@@ -53,7 +53,7 @@ from .actions import (
     ReadLedgerTo,
     TurnedRed,
 )
-from .cut import take_cut
+from .cut import OpenCut
 from .events import (
     Absence,
     AssignedInput,
@@ -83,6 +83,7 @@ from .records import (
     Dead,
     Heard,
     Hello,
+    Report,
     Restore,
     TopicPartition,
     Trigger,
@@ -225,16 +226,7 @@ class WorkerProtocol(Member):
             other = "it cut for another snapshot meanwhile"
             actions += self._cannot_wait(epoch, red if heard == "header" else other)
         self._settle_earlier()
-        cut = take_cut(
-            self.colours,
-            self.positions,
-            process=self.process,
-            n=self._next_n(),
-            epoch=epoch,
-            heard=heard,
-            assigned=self.inputs.assigned,
-            changelogs=tuple(map(self._raised, self.inputs.tables)),
-        )
+        cut = self._turn(epoch, heard)
         actions += self.aligner.cut(self.ledger, epoch, self.process, aligned=aligned)
         actions.append(TurnedRed(epoch=epoch, previous=cut.previous, heard=heard))
         if not self.open.wants(cut, {e for e, s in self.ledger.open.items() if self.process in s.required}):
@@ -253,6 +245,23 @@ class WorkerProtocol(Member):
                 cut.marker_topics = snapshot.markers
             actions += closing.ask_markers(cut, self.colours)
         return [*actions, *self.aligner.let_go()]
+
+    def _turn(self, epoch: int, heard: Heard) -> OpenCut:
+        """Note positions, note the running events, turn the colour. After this line the process is red for `epoch`."""
+        noted = Report(
+            process=self._me,
+            n=self._next_n(),
+            epoch=epoch,
+            previous=self.colours.epoch,
+            heard=heard,
+            assigned=self.inputs.assigned,
+            positions=self.positions.note(),
+            running=(*self.colours.running_white(),),
+            skipped=self.positions.skipped,
+        )
+        self.positions.noted.append(noted)
+        self.colours.turn(epoch)
+        return OpenCut(noted=noted, changelogs=tuple(map(self._raised, self.inputs.tables)))
 
     def _raised(self, end: ChangelogEnd) -> ChangelogEnd:
         """Return the end of a table as recovered with our inputs, or as an earlier identity wrote there since."""
