@@ -20,9 +20,9 @@ from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
 from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
 from snapkafka.protocol.alignment import Graph, known_graph
-from snapkafka.protocol.facts import counts_of, unlike_counts
 from snapkafka.protocol.ledger_fold import being_restored
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
+from snapkafka.protocol.partition_counts import counts_of, unlike_counts
 from snapkafka.protocol.records import (
     INPUT_UNASSIGNED,
     LEDGER_CUT_SHORT,

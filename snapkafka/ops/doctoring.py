@@ -24,10 +24,10 @@ from snapkafka.kafka.ledger.reading import LedgerReading, Opened, captured, late
 from snapkafka.kafka.preflight import OWN_GROUPS, awaiting_inputs, knows_markers, still_counted
 from snapkafka.ports import Cluster, Group, Topic
 from snapkafka.protocol import REMOTE, Captured, Table, TopicPartition
-from snapkafka.protocol.facts import unlike_counts
 from snapkafka.protocol.gather import gather
 from snapkafka.protocol.ledger_fold import being_restored
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
+from snapkafka.protocol.partition_counts import unlike_counts
 from snapkafka.topic_config import UNBOUNDED, TopicSettings
 from snapkafka.units import format_ms, wall_ms
 from snapkafka.wire.headers import HEADER

@@ -11,7 +11,7 @@ Read in this order:
 |---|---|
 | `records`, `offsets` | the content of the ledger |
 | `ledger_state`, `ledger_fold` | when a snapshot is captured |
-| `ledger_view`, `snapshots`, `restores`, `facts` | other answers of the ledger |
+| `ledger_view`, `snapshots`, `restores` | other answers of the ledger |
 | `colours`, `tearing`, `sent` | the work of one process, by colour |
 | `cut`, `closing` | its cut, the end of its cut |
 | `hot_path`, `membership`, `worker` | all of it as one machine: events in, actions out |
@@ -40,6 +40,7 @@ from .captured_snapshot import (
     Code,
     InputCut,
     NeverRead,
+    OldTopic,
     Outcome,
     Outsider,
     ProcessCut,
@@ -67,7 +68,6 @@ from .events import (
     StopAsked,
     TimerExpired,
 )
-from .facts import OldTopic
 from .forking import fork_problem, prefixed
 from .hot_path import SendOutcome
 from .ledger_state import LedgerState, take_checkpoint

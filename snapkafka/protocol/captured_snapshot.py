@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from ._dataclass import value
-from .facts import OldTopic
 from .records import (
     NOBODY,
     Agent,
@@ -205,6 +204,15 @@ class BaseCut:
     author: int
     plan: str
     apps: tuple[str, ...] = ()
+
+
+@value
+class OldTopic:
+    """A topic that `process` knew, or may have sent to, before it was recreated: offsets that it names may belong to
+    the old one."""
+
+    process: int
+    topic: str
 
 
 @value

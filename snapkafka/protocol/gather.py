@@ -1,9 +1,14 @@
-"""The vector of a captured snapshot, gathered from the reports in the ledger (R8)."""
+"""The vector of a captured snapshot, gathered from the reports in the ledger (R8).
+
+A snapshot is defined by what stood at its trigger (R11). An input has the id and the codecs that were known to the
+process that cut it, whoever joined since; the inputs of an app that does not run are those that its youngest process
+knew.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +19,7 @@ from .captured_snapshot import (
     Code,
     InputCut,
     NeverRead,
+    OldTopic,
     Outcome,
     Outsider,
     ProcessCut,
@@ -21,11 +27,11 @@ from .captured_snapshot import (
     SenderEnd,
     Uncaptured,
 )
-from .facts import Stated
 from .offsets import SOMEBODY
 from .records import (
     NOBODY,
     ChannelRange,
+    Hello,
     InputTopic,
     Position,
     Retention,
@@ -66,7 +72,11 @@ def gather(state: LedgerView, epoch: int) -> Captured:
         inputs=inputs,
         senders=tuple(_sender_ends(snapshot)),
         changelogs=tuple(_changelog_cuts(state, snapshot, parts, stated)),
-        recorded=tuple(_recorded(state, parts)),
+        recorded=tuple(
+            Recorded(app=_app(state, part), **_fields(item))
+            for part in parts
+            for item in part.report.recorded
+        ),
         contaminated=contaminated(state, snapshot),
         retention=_retention(state, epoch),
         unread=tuple(item for item in snapshot.unread if (item.app, item.topic) not in cut),
@@ -86,7 +96,11 @@ def gather(state: LedgerView, epoch: int) -> Captured:
         old_topics=tuple(
             stated.old_topics({source.topic: source.topic_id for source in inputs if source.topic_id})
         ),
-        never_read=tuple(_never_read(state, parts)),
+        never_read=tuple(
+            NeverRead(app=_app(state, part), process=part.process, **_fields(item))
+            for part in parts
+            for item in part.report.skipped
+        ),
         alignment=Outcome(aligned=True) if trigger.align else None,
     )
 
@@ -96,6 +110,46 @@ def _sender_ends(snapshot: SnapshotView) -> Iterator[SenderEnd]:
     for process, (_, report) in sorted(snapshot.reports.items()):
         for sent in report.sent:
             yield SenderEnd(process=process, landed_end=sent.landed_end, **_fields(sent))
+
+
+class Stated:
+    """The `Hello`s that stood at the trigger of a snapshot."""
+
+    def __init__(self, state: LedgerView, snapshot: SnapshotView) -> None:
+        self._hellos = {p: view.hello for p, view in sorted(state.processes.items()) if p < snapshot.epoch}
+        self._snapshot = snapshot
+
+    def of(self, part: Part) -> list[Hello]:
+        """Return what the processes of an app said, the author of this report last: what that did not find when it
+        joined is as the latest of the others knew it."""
+        author = [] if part.app else [self._hellos[part.process]]
+        app = part.app or author[0].app
+        return [*(hello for hello in self._hellos.values() if hello.app == app), *author]
+
+    def old_topics(self, present: Mapping[str, str]) -> Iterator[OldTopic]:
+        """List the processes of the snapshot that may name offsets of a topic as it was before it was recreated.
+
+        Such a process has a `Hello` with another id than the input; or it joined before any process named the present
+        id, and an earlier `Hello` names another: it sends there, and never read the id.
+
+        Args:
+            present: the id of each input topic, as far as it is known.
+        """
+        known: dict[str, dict[int, str]] = defaultdict(dict)
+        for process, hello in self._hellos.items():
+            for topic, topic_id in hello.topic_ids():
+                if topic in present:
+                    known[topic][process] = topic_id
+        for topic, ids in sorted(known.items()):
+            first = min((p for p, topic_id in ids.items() if topic_id == present[topic]), default=-1)
+            if all(topic_id == present[topic] for topic_id in ids.values()):
+                continue
+            for process in sorted(self._snapshot.reports.keys() | self._snapshot.left):
+                if (
+                    process in self._hellos
+                    and ids.get(process, "" if process < first else present[topic]) != present[topic]
+                ):
+                    yield OldTopic(process=process, topic=topic)
 
 
 def contaminated(state: LedgerView, snapshot: SnapshotView) -> str:
@@ -225,21 +279,6 @@ def _with_successors(readers: list[int], predecessors: dict[int, int]) -> tuple[
         if was == SOMEBODY or was in found:
             found[process] = None
     return tuple(found)
-
-
-def _recorded(state: LedgerView, parts: list[Part]) -> Iterator[Recorded]:
-    """Yield the channels that were recorded."""
-    for part in parts:
-        app = _app(state, part)
-        for item in part.report.recorded:
-            yield Recorded(app=app, **_fields(item))
-
-
-def _never_read(state: LedgerView, parts: list[Part]) -> Iterator[NeverRead]:
-    """Yield what the processes passed without reading it, of any input of theirs before the cut (R3)."""
-    for part in parts:
-        for item in part.report.skipped:
-            yield NeverRead(app=_app(state, part), process=part.process, **_fields(item))
 
 
 def _without(position: Position, torn: set[int]) -> Position:

@@ -184,10 +184,6 @@ class Member(Work):
                 self._written[tp] = max(sent.end, self._written.get(tp, 0))
         self.earlier = [earlier for earlier in self.earlier if earlier.busy]
 
-    def _has_left(self) -> bool:
-        """Return whether a record has ended this identity: a restore of our app."""
-        return self.process is not None and not self.ledger.is_alive(self.process)
-
     def _other_ledger(self, start: int = 0) -> None:
         """Forget the ledger read so far: it was recreated, or we missed a part of it."""
         self.ledger = LedgerState(history=False, start=start)

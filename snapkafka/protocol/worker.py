@@ -169,8 +169,8 @@ class WorkerProtocol(Member):
                     self._assigned(event.offset)
             case Dead() as dead if dead.dead == self.process:
                 return self._new_life()
-            case Restore() if self._has_left():
-                return self._new_life()
+            case Restore() if self.process is not None and not self.ledger.is_alive(self.process):
+                return self._new_life()  # it has ended this identity
             case _:
                 pass
         return self._drop_and_advance()

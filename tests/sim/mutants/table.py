@@ -24,7 +24,6 @@ from snapkafka.protocol import (
     captured_snapshot,
     closing,
     cut,
-    facts,
     gather,
     ledger_fold,
     sent,
@@ -342,10 +341,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         always(sent.Sent, "_begin_anew")
     ),
     wrong("V5 recreated: causes there are judged as before", plans.renewed, 0).patched(
-        always(facts.Stated, "old_topics", ())
+        always(gather.Stated, "old_topics", ())
     ),
     wrong("R11 latest: topics as the last to join found them", plans.renewed, 0).patched(
-        patching(facts.Stated, "__init__", whoever_joined)
+        patching(gather.Stated, "__init__", whoever_joined)
     ),
     wrong("R11 lost: a snapshot of after the loss stands", plans.unnoticed, 29).patched(
         edit(LedgerState, "_tail_lost", "snapshot.contaminated = ", "_ = ")
