@@ -176,7 +176,7 @@ class Process(MachineDriver):
         start = self.machine.positions.reads_at(tp) if start is None else start
         moved = Skipped(topic=tp.topic, partition=tp.partition, start=start, end=end, reason=why)
         with self.lock:
-            self.machine.reading_moved(moved)
+            self.machine.positions.moved(moved)
         if start < end:
             self.metrics.count("never_read", why, 1 if start < 0 else end - start)
             first = "up" if start < 0 else start

@@ -56,7 +56,6 @@ def gather(state: LedgerView, epoch: int) -> Captured:
     stated = Stated(state, snapshot)
     hellos = [stated.of(part)[-1] for part in parts]
     inputs = tuple(_input_cuts(state, snapshot, parts, stated))
-    cut = {(source.app, source.topic) for source in inputs}
     return Captured(
         id=trigger.id,
         attempt=trigger.attempt,
@@ -79,7 +78,7 @@ def gather(state: LedgerView, epoch: int) -> Captured:
         ),
         contaminated=contaminated(state, snapshot),
         retention=_retention(state, epoch),
-        unread=tuple(item for item in snapshot.unread if (item.app, item.topic) not in cut),
+        unread=snapshot.unread,
         sources=tuple(sorted({topic for hello in hellos for topic in hello.sources})),
         uncaptured=tuple(
             Uncaptured(app=app, what=what)

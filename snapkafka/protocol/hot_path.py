@@ -17,7 +17,7 @@ from .closing import OpenCuts
 from .colours import Cause, Colours, Effect, Torn, effect_of
 from .cut import Positions
 from .ledger_state import LedgerState
-from .records import OUT_OF_ORDER, SENT_BARE, Skipped, TopicPartition
+from .records import OUT_OF_ORDER, SENT_BARE, TopicPartition
 from .sent import Sent
 
 _NOTHING: Sequence[Action] = ()
@@ -87,10 +87,6 @@ class Work(ABC):
                 cut.previous, cut.epoch, OUT_OF_ORDER, what, channel, captured=True
             )
         ]
-
-    def reading_moved(self, moved: Skipped) -> None:
-        """Note that reading an input goes on elsewhere: the log had no longer what came next, or the app sought."""
-        self.positions.moved(moved)
 
     def batch_started(self, events: Sequence[Cause]) -> Sequence[Action]:
         """Note that an agent is handed several records at once: they start now, or continue, in one colour, until each

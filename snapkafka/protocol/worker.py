@@ -160,8 +160,8 @@ class WorkerProtocol(Member):
         if not self.ledger.whole:
             return []  # ours are written after the checkpoint, so none of them is among these
         match event.record:
-            case Trigger() as trigger:
-                return self._trigger_read(event.offset, trigger)
+            case Trigger() as trigger if self.process is not None and self.ledger.is_epoch(event.offset + 1):
+                return self._triggered(event.offset + 1, own=trigger.process == self.process)
             case Hello() as hello if hello.n == self._hello_n:
                 return self._recognised(event.offset)
             case Assigned() as assigned if self.inputs.is_announced_by(assigned, self.process):
@@ -173,11 +173,6 @@ class WorkerProtocol(Member):
                 return self._new_life()  # it has ended this identity
             case _:
                 pass
-        return self._drop_and_advance()
-
-    def _trigger_read(self, offset: int, trigger: Trigger) -> list[Action]:
-        if self.process is not None and self.ledger.is_epoch(offset + 1):
-            return self._triggered(offset + 1, own=trigger.process == self.process)
         return self._drop_and_advance()
 
     def _drop_and_advance(self) -> list[Action]:

@@ -69,9 +69,9 @@ def passed(tp: TopicPartition, start: int, end: int, reason: WhyUnread = "lost")
 def test_r3_who_goes_back_reads_what_it_had_passed(world: World) -> None:
     p = Process(world, "p", (A, B))
     positions = p.machine.positions
-    p.machine.reading_moved(passed(A, 10, 20))
-    p.machine.reading_moved(passed(B, 5, 7))
-    p.machine.reading_moved(passed(A, 25, 15))
+    p.machine.positions.moved(passed(A, 10, 20))
+    p.machine.positions.moved(passed(B, 5, 7))
+    p.machine.positions.moved(passed(A, 25, 15))
     assert list(positions.skipped) == [passed(A, 10, 15), passed(B, 5, 7)]
     p.start(A, 15)
     assert (positions.reads_at(A), positions.reads_at(TopicPartition("z", 0))) == (16, -1)
@@ -84,7 +84,7 @@ def test_r3_who_goes_back_reads_what_it_had_passed(world: World) -> None:
 def test_r3_what_cannot_be_told_or_is_too_much_is_one_item(world: World) -> None:
     p = Process(world, "p", (A,))
     for n in range(SKIPPED_MAX + 5):
-        p.machine.reading_moved(passed(A, 10 * n, 10 * n + 5))
+        p.machine.positions.moved(passed(A, 10 * n, 10 * n + 5))
     assert p.machine.positions.skipped[-1] == passed(A, -1, -1)
     assert len(p.machine.positions.skipped) == SKIPPED_MAX + 1
     item = NeverRead(app="p", process=1, topic="a", partition=0, start=-1, end=-1, reason="lost")

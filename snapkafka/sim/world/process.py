@@ -173,7 +173,7 @@ class Process(Runner):
         at, end = self.consumer.fetch[tp], len(self.world.broker.log(tp))
         self.consumer.fetch[tp] = to = self.world.rng.randint(at + 1, end)
         self.world.count("skipped")
-        self.machine.reading_moved(
+        self.machine.positions.moved(
             Skipped(topic=tp.topic, partition=tp.partition, start=at, end=to, reason="sought")
         )
         return True
