@@ -103,11 +103,10 @@ class LedgerFollower:
             self._gulps = Gulps(self._rest_s)
             async for read in host.ledger.read(max(start, machine.ledger.end), rest=self._gulps.rest):
                 self.take(read)
-                resumes = machine.ledger.resuming
-                while machine.ledger.resuming:  # a checkpoint: the host has its turn between two pieces of it
-                    await asyncio.sleep(0)
-                    host.feed(CheckpointGoesOn(at_once=FOLD_AT_ONCE))
-                if resumes:
+                if machine.ledger.resuming:
+                    while machine.ledger.resuming:  # the host has its turn between two pieces of a checkpoint
+                        await asyncio.sleep(0)
+                        host.feed(CheckpointGoesOn(at_once=FOLD_AT_ONCE))
                     host.membership_read()
         except LedgerRecreatedError:
             host.log("the ledger %s was deleted and recreated; joining the new one", host.ledger.topic)

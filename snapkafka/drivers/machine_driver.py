@@ -85,8 +85,7 @@ class MachineDriver(ABC):
                     asked = action
                 case TurnedRed(epoch=epoch):
                     self.turned_red(action, us)
-                    unreported = self.machine.open.cuts.keys() & self._cut_us.keys()
-                    self._cut_us = {epoch: us} | {cut: self._cut_us[cut] for cut in unreported}
+                    self._cut_us = {e: self._cut_us.get(e, us) for e in (*self.machine.open.cuts, epoch)}
                 case _:
                     assert_never(action)
         self.changed()
