@@ -16,18 +16,15 @@ from typing import Any
 
 from snapkafka.drivers import First
 from snapkafka.protocol import Action, Event, LedgerRead
-from tests.worlds.app import new_app
+from tests.features.apps.common import new_app, source, target
 
 from .steps import name_of
 
-ID = os.environ["DYING_ID"]
 ORDER = Path(os.environ["DYING_ORDER"])
 
-app = new_app(ID, broker_commit_interval=1.0, broker_session_timeout=6.0, broker_heartbeat_interval=1.0)
+app = new_app(broker_commit_interval=1.0, broker_session_timeout=6.0, broker_heartbeat_interval=1.0)
 driver = app.snapkafka
-
-requests = app.topic(f"{ID}-requests", key_type=str, value_serializer="json")
-coming = app.topic(f"{ID}-coming", key_type=str, value_serializer="json")
+requests, coming = source(app, "requests"), target(app, "coming")
 gone = app.Table("gone", key_type=str, value_type=int, default=int)
 come = app.Table("come", key_type=str, value_type=int, default=int)
 

@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
-from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
 
 from snapkafka.checks import CutView, LogBounds, LogRecord, Verdict, decide, find, listed, outcome
 from snapkafka.protocol import TopicPartition
 from snapkafka.wire import headers as wire
+from tests.features.harness import read_partitions
 
 from .faults import Faults
 from .storm import RECOVERY_S
@@ -46,46 +46,24 @@ class Log:
         ]
 
 
-async def read_log(observer: Observer) -> Log:
+def read_log(observer: Observer) -> Log:
     """Every topic that a process has named, from the start to the end as it is now."""
     log, known, ledger_id = Log(), observer.state, observer.ledger.ledger_id
     hellos = [view.hello for view in known.processes.values()]
     inputs = {source.topic for hello in hellos for source in hello.inputs}
     topics = inputs | {table.changelog for hello in hellos for table in hello.tables}
     by_check = wire.topics_by_check(inputs)
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=observer.connection.bootstrap, enable_auto_commit=False, auto_offset_reset="none"
-    )
-    await consumer.start()
-    try:
-        partitions = [
-            KafkaPartition(topic, partition)
-            for topic in sorted(topics)
-            for partition in sorted(await _partitions(consumer, topic))
-        ]
-        starts, ends = await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
-        consumer.assign(partitions)
-        for tp in partitions:
-            # Not `seek_to_beginning`: a reset that is under way since `assign` may end after it, and undo it.
-            consumer.seek(tp, starts[tp])
-            log.bounds[TopicPartition(*tp)] = LogBounds(start=starts[tp], end=ends[tp])
-        while any([await consumer.position(tp) < ends[tp] for tp in partitions]):
-            for tp, batch in (await consumer.getmany(timeout_ms=500)).items():
-                place = TopicPartition(*tp)
-                log.records[place] += [
-                    log_record(place, got.offset, wire.find(list(got.headers)), ledger_id, by_check)
-                    for got in batch
-                ]
-    finally:
-        await consumer.stop()
+    there = observer.call(observer.admin.describe_topics(sorted(topics)))
+    tps = [TopicPartition(topic, n) for topic, it in there.items() for n in range(it.partitions)]
+    starts, ends = (observer.call(ask(tps)) for ask in (observer.admin.log_starts, observer.admin.log_ends))
+    log.bounds = {tp: LogBounds(start=starts[tp], end=ends[tp]) for tp in tps}
+    found = read_partitions(observer.connection.bootstrap, [KafkaPartition(*tp) for tp in tps])
+    for record in (record for records in found.values() for record in records):
+        tp = TopicPartition(record.topic, record.partition)
+        log.records[tp].append(log_record(tp, record.offset, record.stamp, ledger_id, by_check))
     unread = log.unread(inputs)
     assert not unread, f"the judge has not read all of {unread}"
     return log
-
-
-async def _partitions(consumer: AIOKafkaConsumer, topic: str) -> set[int]:
-    await consumer._client.add_topic(topic)
-    return set(consumer.partitions_for_topic(topic) or ())
 
 
 def log_record(
@@ -116,7 +94,7 @@ def verdict_of(state: LedgerState, log: Log, epoch: int) -> tuple[Verdict, Count
 def judged(live: Live, found: Storm, *, at_most: int) -> dict[int, tuple[Verdict, Counter[str]]]:
     """Verdicts of the first snapshots after each fault, which suffered most, and of others up to so many."""
     observer = live.observer
-    log = observer.call(read_log(observer))
+    log = read_log(observer)
     after = [
         next((epoch for epoch in found.captured if found.asked[epoch] >= fault.began_ms), None)
         for fault in sorted(found.faults, key=lambda fault: not fault.heavy)

@@ -36,7 +36,7 @@ class Lane(Live):
         self.deaths: dict[str, SnapshotView] = {}  # what became of the snapshot, by step
 
     def start_one(self) -> None:
-        self.start("tests.chaos.dying", DYING_ID=self.app, DYING_ORDER=str(self.order))
+        self.start("tests.chaos.dying", DYING_ORDER=str(self.order))
 
     def die_at(self, step: str) -> None:
         """Let the worker die there in mid-snapshot, start the next, and take snapshots until one is captured."""
@@ -73,7 +73,7 @@ class Lane(Live):
 
     def log(self) -> Log:
         """All that it has written and read."""
-        return self.observer.call(read_log(self.observer))
+        return read_log(self.observer)
 
     def in_flight(self, log: Log) -> int:
         """Messages on their way, in all snapshots together."""
@@ -100,11 +100,11 @@ class Lane(Live):
 def lane(kafka: Broker, namespace: str, folder: Path) -> Iterator[Lane]:
     """The app started and fed."""
     with live(
-        kafka, namespace, folder, topics=("requests", "coming"), tables=("gone", "come"), app=namespace
+        kafka, namespace, folder, topics=("in-requests", "coming"), tables=("gone", "come"), app=namespace
     ) as run:
         made = Lane(run)
         made.start_one()
         made.await_workers()
-        with Feed(run.system.bootstrap, run.topic("requests"), RATE) as feed:
+        with Feed(run.system.bootstrap, run.topic("in-requests"), RATE) as feed:
             made.until("requests to flow", lambda: len(feed.places) > RATE, 30)
             yield made

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from aiokafka import AIOKafkaProducer
 from confluent_kafka import Message, Producer
 
 from snapkafka.protocol import SnapshotView, TopicPartition
 from snapkafka.testing import Broker, RunningSystem, Worker, create_topics, wait_until
+from tests.features import harness
 from tests.observing import Observer, observing
 
 SMALL_APP = "tests.driver.small_app"
@@ -29,7 +29,12 @@ class Live:
 
     def start(self, module: str = SMALL_APP, **env: str) -> Worker:
         """Start one more worker."""
-        return self.system.start_worker(self.app, {"SMALL_APP_ID": self.app} | env, module=module)
+        return self.system.start_worker(self.app, self.names | env, module=module)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What its workers are told of the names of app and inputs."""
+        return {"FEATURES_ID": self.app, "FEATURES_INPUT": self.topic("in"), "SMALL_APP_ID": self.app}
 
     def await_workers(self) -> None:
         self.observer.wait_for_workers(self.system)
@@ -54,7 +59,10 @@ class Live:
         return sum(self.observer.call(self.observer.admin.log_ends(tps)).values())
 
     def produce(self, count: int, name: str = "in") -> None:
-        self.observer.call(produce(self.system.bootstrap, self.topic(name), count))
+        """Send so many records, with a header of ours that is none."""
+        records = [(f"k{n % 7}", b"v%d" % n, None) for n in range(count)]
+        headers = [("_sk", b"a stranger's")]
+        harness.produce(self.system.bootstrap, self.topic(name), records, headers=headers)
 
     def take(self, name: str, **options: Any) -> SnapshotView:
         return self.observer.take(name, **options)
@@ -89,15 +97,6 @@ class Feed:
             self.sent += 1
             producer.poll(0)
         assert producer.flush(30) == 0, "not everything was sent within 30 s"
-
-
-async def produce(bootstrap: str, topic: str, count: int) -> None:
-    """Send so many records, with a header of ours that is none."""
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
-        for k in range(count):
-            await producer.send(
-                topic, key=b"k%d" % (k % 7), value=b"v%d" % k, headers=[("_sk", b"a stranger's")]
-            )
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from snapkafka import ops
 from snapkafka.kafka import Connection
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, RunningSystem, create_topics, wait_until
-from tests.features.harness import Record, is_marker, produce, read_topics
+from tests.features.harness import Record, folded, is_marker, produce, read_topics
 from tests.observing import Observer, observing
 
 from .cycling_names import PARTITIONS, TABLES, TOPICS, WINDOW_S
@@ -175,28 +175,6 @@ def assembled_cut(connection: Connection, namespace: str, *, with_inputs: bool =
     """Assemble and verify the snapshot `cut`, with messages in flight."""
     found = assembled(connection, namespace, "cut", with_inputs=with_inputs)
     assert found.tables["messages"] > 0, "nothing was in flight: the test shows nothing"
-    return found
-
-
-def folded(records: Sequence[Record]) -> dict[str, object]:
-    """The rows of a changelog by key: those of windows by key and start, sets as sets."""
-    found: dict[str, object] = {}
-    for record in sorted(records, key=lambda it: (it.partition, it.offset)):
-        if is_marker(record) or record.key is None:
-            continue
-        key, value = json.loads(record.key), json.loads(record.value or b"null")
-        if isinstance(key, list) and isinstance(key[1], list):  # of a window
-            key = f"{key[0]} from {key[1][0]}"
-        if isinstance(key, list):  # of a set
-            members = found.setdefault(key[1], set())
-            assert isinstance(members, set)
-            added, lost = {1: ([value], []), 2: ([], [value])}.get(key[0]) or value
-            members |= set(added)
-            members -= set(lost)
-        elif value is None:
-            found.pop(key, None)
-        else:
-            found[key] = value
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
+import json
 import threading
 import time
 from collections import defaultdict
@@ -33,6 +33,7 @@ PARTITIONS: Final = 2
 #: A worker starts in 3-8 s alone, a dozen at once on two busy cores in far more.
 READY_S: Final = 120.0
 THROUGH_S: Final = 90.0
+#: Without long patience: some apps do not end by themselves, with snapkafka or without.
 STOP_S: Final = 1.0
 #: A load is as long as so many snapshots without one; under load each takes two or three times as long.
 SNAPSHOTS: Final = 10
@@ -158,12 +159,13 @@ class Pair:
 
     # -- afterwards -------------------------------------------------------------------------------------------
 
-    def wait_for(self, expected: Mapping[str, int]) -> None:
+    def wait_for(self, expected: Mapping[str, int], isolation: str = "") -> None:
         """Until both runs have written so many records to these topics, markers left aside."""
+        isolation = isolation or self.isolation
 
         def missing() -> list[str]:
             counts = {
-                side.id: count_records(self.bootstrap, side.id, list(expected), self.isolation)
+                side.id: count_records(self.bootstrap, side.id, list(expected), isolation)
                 for side in self.sides
             }
             return [
@@ -189,7 +191,8 @@ class Pair:
         """Stop the workers, and read what lies in the log."""
         for side in self.sides:
             side.log = "\n".join(worker.log.read_text(errors="replace") for worker in side.system.workers)
-        stop(*(side.system for side in self.sides))
+        for side in self.sides:
+            side.system.stop(STOP_S)
         for side in self.sides:
             side.records = read_topics(self.bootstrap, f"{side.id}-", self.isolation)
 
@@ -278,7 +281,8 @@ def running(
                 print(pair.logs())
                 raise
     finally:
-        stop(*(side.system for side in sides))
+        for side in sides:
+            side.system.stop(STOP_S)
 
 
 def both_counting(
@@ -316,33 +320,25 @@ def _require_made(observer: Observer, topics: Collection[str]) -> None:
     assert not left, f"to be named in `changelogs`: {left}"
 
 
-def stop(*systems: RunningSystem) -> None:
-    """All at once, and without long patience: some apps do not end by themselves, with snapkafka or without."""
-    workers = [(system, worker) for system in systems for worker in system.workers]
-    for _, worker in workers:
-        worker.child.send(signal.SIGINT)
-    deadline = time.monotonic() + STOP_S
-    for system, worker in workers:
-        worker.child.wait(max(0.1, deadline - time.monotonic()))
-        system.kill(worker)
-
-
 # -- reading ------------------------------------------------------------------------------------------------------
 
 
 def produce(
     bootstrap: str,
     topic: str,
-    records: Sequence[tuple[str, bytes, int | None]],
+    records: Sequence[tuple[str | None, bytes | None, int | None]],
     *,
     partition: int | None = None,
+    headers: Sequence[tuple[str, bytes]] = (),
 ) -> list[tuple[int, int]]:
     """Send all at once; the partition and offset of each."""
 
     async def send() -> list[tuple[int, int]]:
         async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
             acked = [
-                await producer.send(topic, value, key.encode(), partition, timestamp_ms=at)
+                await producer.send(
+                    topic, value, key and key.encode(), partition, timestamp_ms=at, headers=headers
+                )
                 for key, value, at in records
             ]
             return [(place.partition, place.offset) for place in await asyncio.gather(*acked)]
@@ -355,24 +351,52 @@ def read_topics(bootstrap: str, prefix: str, isolation: str = "read_uncommitted"
 
     With "read_committed" only what is committed by now.
     """
-    return asyncio.run(_read_topics(bootstrap, prefix, None, isolation))
+    found = read_partitions(bootstrap, _partitions(bootstrap, prefix, None), isolation)
+    return defaultdict(list, {name.removeprefix(prefix): records for name, records in found.items()})
 
 
 def count_records(
     bootstrap: str, side: str, names: Sequence[str], isolation: str = "read_uncommitted"
 ) -> dict[str, int]:
     """How many records that are no markers lie in these topics."""
-    found = asyncio.run(_read_topics(bootstrap, f"{side}-", set(names), isolation))
-    return {name: sum(not is_marker(record) for record in found.get(name, ())) for name in names}
+    found = read_partitions(bootstrap, _partitions(bootstrap, f"{side}-", set(names)), isolation)
+    return {name: sum(not is_marker(record) for record in found[f"{side}-{name}"]) for name in names}
 
 
 def is_marker(record: Record) -> bool:
     return record.stamp is not None and len(record.stamp) == wire.MARKER_BYTES
 
 
-async def _read_topics(
-    bootstrap: str, prefix: str, only: set[str] | None, isolation: str
+def read_partitions(
+    bootstrap: str, tps: Sequence[KafkaPartition], isolation: str = "read_uncommitted"
 ) -> dict[str, list[Record]]:
+    """Everything in these partitions, by topic; in the order of partitions."""
+    return asyncio.run(_read(bootstrap, tps, isolation))
+
+
+def folded(records: Sequence[Record]) -> dict[str, object]:
+    """The rows of a changelog by key: those of windows by key and start, sets as sets."""
+    found: dict[str, object] = {}
+    for record in sorted(records, key=lambda it: (it.partition, it.offset)):
+        if is_marker(record) or record.key is None:
+            continue
+        key, value = json.loads(record.key), json.loads(record.value or b"null")
+        if isinstance(key, list) and isinstance(key[1], list):  # of a window
+            key = f"{key[0]} from {key[1][0]}"
+        if isinstance(key, list):  # of a set
+            members = found.setdefault(key[1], set())
+            assert isinstance(members, set)
+            added, lost = {1: ([value], []), 2: ([], [value])}.get(key[0]) or value
+            members |= set(added)
+            members -= set(lost)
+        elif value is None:
+            found.pop(key, None)
+        else:
+            found[key] = value
+    return found
+
+
+async def _read(bootstrap: str, tps: Sequence[KafkaPartition], isolation: str) -> dict[str, list[Record]]:
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap,
         group_id=None,
@@ -381,7 +405,6 @@ async def _read_topics(
         isolation_level=isolation,
     )
     found: dict[str, list[Record]] = defaultdict(list)
-    tps = _partitions(bootstrap, prefix, only)
     async with consumer:
         ends = {tp: end for tp, end in (await consumer.end_offsets(tps)).items() if end > 0} if tps else {}
         if not ends:
@@ -390,7 +413,7 @@ async def _read_topics(
         await consumer.seek_to_beginning()
         while [tp for tp, end in ends.items() if await consumer.position(tp) < _readable(consumer, tp, end)]:
             for tp, batch in (await consumer.getmany(timeout_ms=200)).items():
-                found[tp.topic[len(prefix) :]] += [_record(item) for item in batch]
+                found[tp.topic] += [_record(item) for item in batch]
     for records in found.values():
         records.sort(key=lambda record: (record.partition, record.offset))
     return found

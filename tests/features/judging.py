@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -14,14 +13,12 @@ from snapkafka.protocol import Captured, InputCut, TopicPartition
 from snapkafka.wire import headers as wire
 from tests.chaos.judge import log_record
 
-from .harness import Pair, Record, Side, is_marker
+from .harness import Pair, Record, Side, folded, is_marker
 
 #: What Faust promises: the order of a partition, that of a key only (several partitions meet), or none, also of places.
 Order = Literal["partition", "key", "none"]
 #: Headers by which a record tells the test where it comes from; offsets differ by markers.
 OURS: Final = ("src", "src-n")
-#: Operations in the changelog of a table of sets.
-ADD, DISCARD, UPDATE = 1, 2, 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +67,7 @@ class Judge:
             ours, plain = (_ordered(side, topic, row.order) for side in self.pair.sides)
             assert plain, f"{row.name}: nothing was written to {topic}"
             _same(f"{row.name}, changelog of {table}", ours, plain)
-            fold = _fold_sets if table in row.sets else _fold
-            a, b = (fold(_messages(side, topic)) for side in self.pair.sides)
+            a, b = (folded(side.records[topic]) for side in self.pair.sides)
             assert a == b, f"{row.name}: table {table} differs"
 
     def same_errors(self) -> None:
@@ -271,31 +267,6 @@ def _same(what: str, ours: dict[Any, list[Any]], plain: dict[Any, list[Any]]) ->
         for n, (a, b) in enumerate(zip(found, expected, strict=False)):
             assert a == b, f"{what}, {group}, number {n}:\n  with    {a}\n  without {b}"
         assert len(found) == len(expected), f"{what}, {group}: {len(found)} with, {len(expected)} without"
-
-
-def _fold(records: Iterable[Record]) -> dict[tuple[int, bytes | None], bytes]:
-    state: dict[tuple[int, bytes | None], bytes] = {}
-    for record in records:
-        if record.value is None:
-            state.pop((record.partition, record.key), None)
-        else:
-            state[record.partition, record.key] = record.value
-    return state
-
-
-def _fold_sets(records: Sequence[Record]) -> dict[str, set[Any]]:
-    state: dict[str, set[Any]] = defaultdict(set)
-    for record in records:
-        operation, key = json.loads(record.key or b"")
-        value = json.loads(record.value or b"")
-        if operation == ADD:
-            state[str(key)].add(value)
-        elif operation == DISCARD:
-            state[str(key)].discard(value)
-        else:
-            assert operation == UPDATE
-            state[str(key)] = (state[str(key)] | set(value[0])) - set(value[1])
-    return dict(state)
 
 
 _LAST_LINE: Final = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Skip))\b(.*)$")

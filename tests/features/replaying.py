@@ -99,7 +99,7 @@ class Counting(Live):
 
     def verdict(self, captured: Captured) -> tuple[Verdict, dict[str, int]]:
         """What the log says of a snapshot."""
-        log = self.observer.call(read_log(self.observer))
+        log = read_log(self.observer)
         verdict, counts = verdict_of(self.observer.state, log, captured.epoch)
         return verdict, dict(counts)
 

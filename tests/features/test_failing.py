@@ -3,17 +3,12 @@ them, and do not stand in the way of snapshots (R11)."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from snapkafka.testing import Broker, wait_until
+from snapkafka.testing import Broker, Worker
 from tests.driver.live import live
 
 from .harness import Pair, Side, is_marker, running
@@ -58,11 +53,10 @@ def test_what_raises_with_a_batch_in_hand(
         send(pair, SENT)
         pair.wait_for({"begun-out": 2 * 6})
         ends = 2 * (done + 2 * SENT)
-        wait_until(
+        pair.ours.system.wait_until(
             "all to be committed",
             lambda: all(committed(pair, side) == ends for side in pair.sides),
             timeout_s=60,
-            system=pair.ours.system,
         )
         assert positions(pair) == {0, done + 2 * SENT}, "also what was handed to nobody is through"
         pair.end()
@@ -103,24 +97,8 @@ def handed_over(side: Side, name: str) -> list[int]:
 CLIENTS = "tests.features.apps.clients"
 
 
-@contextlib.contextmanager
-def client(kind: str, env: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", CLIENTS, kind],
-            env=os.environ | env | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-            stdout=out,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
-
-
-def answered(log: Path) -> int:
-    return log.read_text(errors="replace").count("answered")
+def answered(client: Worker) -> int:
+    return client.log.read_text(errors="replace").count("answered")
 
 
 @pytest.mark.nightly
@@ -129,28 +107,26 @@ def test_411_a_client_beside_a_worker_holds_no_snapshot_up(
     kafka: Broker, namespace: str, tmp_path: Path, kind: str
 ) -> None:
     """`app.start_client()`, as in a web service; and an app that only produces."""
-    log = tmp_path / "client.txt"
     with live(kafka, namespace, tmp_path, topics=["asked"], tables=()) as run:
-        env = {
-            "FEATURES_ID": run.app,
-            "SNAPKAFKA_BOOTSTRAP": kafka.bootstrap,
-            "SNAPKAFKA_NAMESPACE": namespace,
-            "SNAPKAFKA_DEMO_DATA": str(tmp_path / "client"),
-        }
-        run.start(CLIENTS, **env)
+        run.start(CLIENTS)
         run.await_workers()
         state = run.observer.state
-        with client(kind, env, log) as process:
-            run.until(f"the {kind} to be answered", lambda: answered(log) > 3)
+        env = {"SNAPKAFKA_BOOTSTRAP": kafka.bootstrap, "SNAPKAFKA_NAMESPACE": namespace}
+        data = {"SNAPKAFKA_DEMO_DATA": str(tmp_path / "client")}
+        process = Worker(kind, tmp_path / "client.txt", [CLIENTS, kind], run.names | env | data)
+        try:
+            run.until(f"the {kind} to be answered", lambda: answered(process) > 3)
             assert {view.hello.app for view in state.living()} == {run.app, f"{run.app}:client"}
             for n in range(4):
-                before = answered(log)
+                before = answered(process)
                 view = run.take(f"beside {n}", ttl_ms=4_000)
                 assert view.failure is None, view.failure
                 (joined,) = [v for v in state.living() if v.hello.pid == process.pid]
                 assert joined.process in view.reports, "it has sent"
-                run.until("it to go on", lambda: answered(log) > before)  # noqa: B023
+                run.until("it to go on", lambda: answered(process) > before)  # noqa: B023
             assert len([v for v in state.processes.values() if v.hello.pid == process.pid]) == 1
+        finally:
+            process.child.kill()
         view = run.take("killed", ttl_ms=2_000)
         assert view.failure is not None, "it may have sent"
         run.until("it to be declared dead", lambda: joined.left is not None)

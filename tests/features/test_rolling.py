@@ -16,7 +16,7 @@ from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, wait_until
 from tests.driver.live import Feed
 
-from .harness import PARTITIONS, Pair, is_marker, read_topics, running
+from .harness import PARTITIONS, Pair, Side, is_marker, read_topics, running
 from .judging import Judge
 
 pytestmark = pytest.mark.timeout(400)
@@ -52,10 +52,8 @@ class Roll:
     def _ask(self) -> None:
         pair = self.pair
         while not self._over.wait(0.8):
-            name = f"n{len(self.outcomes)}"
             try:
-                asked = ops.trigger(self.where, pair.namespace, snapshot_id=name, ttl_ms=TTL_MS, wait=True)
-                pair.epochs.append(asyncio.run(asked).epoch)
+                pair.epochs.append(pair.ours.system.snapshot(ttl_ms=TTL_MS).epoch)
                 self.outcomes.append("captured")
             except TriggerRefusedError as error:
                 self.outcomes.append(f"refused: {error}")
@@ -67,13 +65,8 @@ class Roll:
         pair, system = self.pair, self.pair.ours.system
         env = {"FEATURES_ID": pair.ours.id, "FEATURES_INPUT": pair.input, "SNAPKAFKA": switch, **KIND}
         oldest = system.workers[0]
-        system.start_worker(pair.ours.id, env, module=APP)
-        wait_until(
-            "the new worker to start",
-            lambda: "OK ^" in system.workers[-1].last_lines(3),
-            timeout_s=STEP_S,
-            system=system,
-        )
+        worker = system.start_worker(pair.ours.id, env, module=APP)
+        system.wait_until("the new worker to start", lambda: "OK ^" in worker.last_lines(3), timeout_s=STEP_S)
         system.interrupt(oldest)
 
     def pass_the_last_marker(self) -> None:
@@ -90,17 +83,16 @@ class Roll:
             committed = observer.call(observer.admin.committed(pair.ours.id))
             return all(tp in committed and committed[tp][0] >= end for tp, end in ends.items())
 
-        wait_until("both workers to pass the last marker", passed, timeout_s=STEP_S, system=pair.ours.system)
+        pair.ours.system.wait_until("both workers to pass the last marker", passed, timeout_s=STEP_S)
 
     def until(self, what: str, wanted: str, *, count: int = 1) -> None:
         """Until so many snapshots from now on have come out so."""
         seen = len(self.outcomes)
-        wait_until(
-            what,
-            lambda: sum(outcome.startswith(wanted) for outcome in self.outcomes[seen:]) >= count,
-            timeout_s=STEP_S,
-            system=self.pair.ours.system,
-        )
+
+        def came() -> bool:
+            return sum(outcome.startswith(wanted) for outcome in self.outcomes[seen:]) >= count
+
+        self.pair.ours.system.wait_until(what, came, timeout_s=STEP_S)
 
 
 @pytest.mark.nightly
@@ -157,18 +149,13 @@ def test_r15_rolled_out_worker_by_worker_and_taken_back(
 def await_answers(pair: Pair, asked: int) -> None:
     """Until both runs have answered every request."""
 
-    def unanswered() -> dict[str, list[int]]:
-        found = {side.id: read_topics(pair.bootstrap, f"{side.id}-out")[""] for side in pair.sides}
-        return {
-            name: sorted(
-                set(range(asked)) - {json.loads(r.value or b"-1") for r in records if not is_marker(r)}
-            )
-            for name, records in found.items()
-        }
+    def answered(side: Side) -> set[int]:
+        records = read_topics(pair.bootstrap, f"{side.id}-out")[""]
+        return {json.loads(record.value or b"-1") for record in records if not is_marker(record)}
 
     wait_until(
         "every request to be answered by both runs",
-        lambda: not any(unanswered().values()),
+        lambda: all(answered(side) >= {*range(asked)} for side in pair.sides),
         timeout_s=STEP_S,
         period_s=0.5,
     )

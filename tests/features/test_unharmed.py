@@ -20,8 +20,8 @@ from confluent_kafka.admin import (
 
 from snapkafka import ops
 from snapkafka.errors import TriggerRefusedError
-from snapkafka.kafka import SETTINGS, Connection, KafkaTopicAdmin, topic_name
-from snapkafka.testing import Broker
+from snapkafka.kafka import SETTINGS, Connection, topic_name
+from snapkafka.testing import Broker, create_topics
 from tests.kafka.guarding import PASSWORD, guarded_broker
 
 from .harness import Pair, both_counting
@@ -68,7 +68,7 @@ def test_r15_a_principal_without_rights_on_the_ledger(
     allowed = {"allow.everyone.if.no.acl.found": "true"}
     with guarded_broker(["SHOP"], allowed) as (broker, address):
         ledger = topic_name(namespace)
-        asyncio.run(create(broker.bootstrap, ledger))
+        create_topics(broker.bootstrap, ledger, partitions=1, config=dict(SETTINGS))
         of_ours = (ResourceType.TOPIC, ledger, ResourcePatternType.LITERAL, "User:SHOP", "*")
         denied = AclBinding(*of_ours, operation, AclPermissionType.DENY)
         client = AdminClient({"bootstrap.servers": broker.bootstrap})
@@ -76,13 +76,6 @@ def test_r15_a_principal_without_rights_on_the_ledger(
         env = {"SNAPKAFKA_BOOTSTRAP": address, "FEATURES_USER": "SHOP", "FEATURES_PASSWORD": PASSWORD}
         log = as_without_us(broker.bootstrap, namespace, tmp_path, env)
     assert "not allowed" in log, log
-
-
-async def create(bootstrap: str, ledger: str) -> None:
-    """As an administrator does."""
-    admin = KafkaTopicAdmin(Connection(bootstrap=bootstrap))
-    await admin.create_topic(ledger, settings=SETTINGS)
-    await admin.close()
 
 
 def test_r15_paused_and_resumed_without_a_restart(kafka: Broker, namespace: str, tmp_path: Path) -> None:

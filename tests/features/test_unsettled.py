@@ -48,7 +48,7 @@ class Unsettled:
             assert snapshot.failure.code in ("send-failed", "send-unsettled"), snapshot.failure
         assert snapshot.failure is None, snapshot.failure
         observer = self.run.observer
-        log = observer.call(read_log(observer))
+        log = read_log(observer)
         verdict, counts = verdict_of(observer.state, log, snapshot.epoch)
         return verdict, dict(counts), CutView(observer.state.captured(snapshot.epoch), log.bounds)
 
@@ -58,7 +58,7 @@ class Unsettled:
         topic, observer = self.run.topic("orders-changelog"), self.run.observer
         white = {
             record[1:3]
-            for place, records in observer.call(read_log(observer)).records.items()
+            for place, records in read_log(observer).records.items()
             if place.topic == topic
             for record in records
             if view.in_state(record)

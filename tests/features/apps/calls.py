@@ -10,7 +10,7 @@ import faust
 from avro.io import BinaryDecoder, BinaryEncoder, DatumReader, DatumWriter
 from avro.schema import parse
 
-from tests.features.apps.common import ID, INPUT, each, new_app, saw, source, target, tell
+from tests.features.apps.common import ID, INPUT, both_ways, each, new_app, pass_on, saw, source, target, tell
 
 app = new_app(
     reply_create_topic=True,
@@ -210,10 +210,8 @@ codec_mid = app.topic(f"{ID}-codec-mid", key_serializer="raw", value_serializer=
 codec_out = target(app, "codec-out")
 
 
-@app.agent(app.topic(f"{INPUT}-codec", key_type=bytes, value_serializer="json"), name="codec")
-async def encodes(stream: Any) -> None:
-    async for event in stream.events():
-        await codec_mid.send(key=event.key + b"\xff", value=event.value, partition=event.message.partition)
+codec_in = app.topic(f"{INPUT}-codec", key_type=bytes, value_serializer="json")
+pass_on(app, "codec", codec_mid, key=lambda event: event.key + b"\xff", of=codec_in)
 
 
 @app.agent(codec_mid, name="decodes")
@@ -227,12 +225,7 @@ schema_mid = app.topic(f"{ID}-schema-mid", schema=Tagged(key_type=str, value_ser
 schema_out = target(app, "schema-out")
 
 
-@app.agent(source(app, "schema"), name="schema")
-async def tags(stream: Any) -> None:
-    async for event in stream.events():
-        await schema_mid.send(key=event.key, value=event.value, partition=event.message.partition)
-
-
+pass_on(app, "schema", schema_mid)
 tell(app, "tagged", of=schema_mid, out=schema_out)
 
 
@@ -242,20 +235,13 @@ null_mid = app.topic(
 null_out = target(app, "null-out")
 
 
-@app.agent(source(app, "null"), name="null")
-async def tombstones(stream: Any) -> None:
-    """Sends tombstones, which look like markers less their header."""
-    async for event in stream.events():
-        value = b"" if event.value["n"] % 2 else None
-        await null_mid.send(key=event.key, value=value, partition=event.message.partition)
+# Tombstones look like markers less their header.
+pass_on(app, "null", null_mid, lambda event: b"" if event.value["n"] % 2 else None)
 
 
-@app.agent(null_mid, name="nothing")
-async def nothing(stream: Any) -> None:
-    async for event in stream.events():
-        arguments = saw("nothing", event)
-        arguments["value"]["value"] = repr(event.value)
-        await null_out.send(**arguments)
+@each(app, "nothing", of=null_mid, out=null_out)
+async def nothing(event: Any) -> dict[str, Any]:
+    return {"value": repr(event.value)}
 
 
 class Shape(faust.Record, abstract=True, polymorphic_fields=True):  # type: ignore[call-arg]
@@ -281,14 +267,12 @@ drawn_out = target(app, "drawn-out")
 drawings = app.Table("drawings", key_type=str, value_type=Drawing)
 
 
-@app.agent(source(app, "drawn"), name="drawn")
-async def draws(stream: Any) -> None:
-    async for event in stream.events():
-        n = event.value["n"]
-        shape = Square(side=n, inner=[Circle(radius=1)]) if n % 2 else Circle(radius=n)
-        await drawn_mid.send(
-            key=event.key, value=Drawing(n=n, shape=shape), partition=event.message.partition
-        )
+def drawn(event: Any) -> Drawing:
+    n = event.value["n"]
+    return Drawing(n=n, shape=Square(side=n, inner=[Circle(radius=1)]) if n % 2 else Circle(radius=n))
+
+
+pass_on(app, "drawn", drawn_mid, drawn)
 
 
 @each(app, "drawing", of=drawn_mid, out=drawn_out)
@@ -319,13 +303,7 @@ avro_mid = app.topic(f"{ID}-avro-mid", schema=Registered(key_type=str, value_ser
 avro_out = target(app, "avro-out")
 
 
-@app.agent(source(app, "avro"), name="avro")
-async def writes_avro(stream: Any) -> None:
-    async for event in stream.events():
-        value = {"n": event.value["n"]}
-        await avro_mid.send(key=event.key, value=value, partition=event.message.partition)
-
-
+pass_on(app, "avro", avro_mid, lambda event: {"n": event.value["n"]})
 tell(app, "reads-avro", of=avro_mid, out=avro_out)
 
 
@@ -341,14 +319,4 @@ async def writes(event: Any) -> dict[str, Any]:
     return {"count": written[event.key]}
 
 
-both_out = target(app, "both-out")
-
-
-@app.agent(source(app, "both"), name="both")
-async def both_ways(stream: Any) -> None:
-    """To the same topic by both ways: seqs and offsets have to rise together all the same."""
-    async for event in stream.events():
-        if event.value["n"] % 2:
-            both_out.send_soon(**saw("both", event))
-        else:
-            await both_out.send(**saw("both", event), force=True)
+both_ways(app, "both", target(app, "both-out"))

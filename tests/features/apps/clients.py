@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from typing import Any
 
-from tests.worlds.app import new_app
+from tests.features.apps.common import ID, new_app
 
-ID = os.environ["FEATURES_ID"]
-
-app = new_app(ID, reply_create_topic=True)
-
+app = new_app(reply_create_topic=True)
 asked = app.topic(f"{ID}-asked", key_type=str, value_type=int)
 
 

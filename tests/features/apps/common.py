@@ -34,15 +34,14 @@ def new_app(**settings: Any) -> Any:
         settings["broker_credentials"] = faust.SASLCredentials(
             username=USER, password=password, mechanism="PLAIN"
         )
-    app = faust.App(
-        ID,
-        broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
-        store=STORE,
-        topic_partitions=2,
-        topic_disable_leader=True,
-        datadir=_data(),
-        **settings,
-    )
+    own = {
+        "broker": f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
+        "store": STORE,
+        "topic_partitions": 2,
+        "topic_disable_leader": True,
+        "datadir": _data(),
+    }
+    app = faust.App(ID, **own | settings)
     if not LATE:
         _install(app)
     if "FEATURES_READY" in os.environ:
@@ -92,7 +91,8 @@ def end_of_module(app: Any) -> None:
 
 
 def _install(app: Any) -> None:
-    snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"], mode=MODE)
+    lag = os.environ.get("FEATURES_LAG")
+    snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"], mode=MODE, changelog_lag=lag)
     if "FEATURES_HEAR" in os.environ:
         app.snapkafka.machine.hear = frozenset({os.environ["FEATURES_HEAR"]})
 
@@ -177,6 +177,46 @@ def each(
         return app.agent(source(app, name) if of is None else of, name=name, **options)(steps)
 
     return agent_of
+
+
+def pass_on(
+    app: Any,
+    name: str,
+    to: Any,
+    value: Callable[[Any], Any] = lambda event: event.value,
+    *,
+    key: Callable[[Any], Any] = lambda event: event.key,
+    of: Any = None,
+) -> Any:
+    """An agent that sends a value made of each event to another topic, to the same partition."""
+
+    async def steps(stream: Any) -> None:
+        async for event in stream.events():
+            await to.send(key=key(event), value=value(event), partition=event.message.partition)
+
+    return app.agent(source(app, name) if of is None else of, name=name)(steps)
+
+
+def both_ways(app: Any, name: str, to: Any) -> Any:
+    """An agent that sends to one topic by both ways: seqs and offsets have to rise together all the same."""
+
+    async def steps(stream: Any) -> None:
+        async for event in stream.events():
+            if event.value["n"] % 2:
+                to.send_soon(**saw(name, event))
+            else:
+                await to.send(**saw(name, event), force=True)
+
+    return app.agent(source(app, name), name=name)(steps)
+
+
+def of_value(agent: str, value: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Arguments of a send, as of `saw`, where an agent gets values only: the test counts them per partition."""
+    return {
+        "key": value["key"],
+        "value": {name: value[name] for name in ("n", *names)},
+        "headers": {"src-n": f"{agent}|{value['n']}".encode()},
+    }
 
 
 def tell(app: Any, name: str, **options: Any) -> Any:

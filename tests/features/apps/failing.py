@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.features.apps.common import new_app, saw, source, target
+from tests.features.apps.common import new_app, of_value, saw, source, target
 
 app = new_app(broker_commit_interval=0.3)
 SIZE = 5
@@ -28,8 +28,7 @@ async def values(stream: Any) -> None:
     await begun_out.send(key="values")
     async for batch in stream.take(SIZE, within=PATIENCE_S):
         for value in batch:
-            headers = {"src-n": f"values|{value['n']}".encode()}
-            await values_out.send(key=value["key"], value={"n": value["n"]}, headers=headers)
+            await values_out.send(**of_value("values", value))
         fail_on_signal(batch)
 
 

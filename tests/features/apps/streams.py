@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from typing import Any
 
-from tests.features.apps.common import ID, each, end_of_module, new_app, saw, source, target, tell
+from tests.features.apps.common import ID, each, end_of_module, new_app, of_value, saw, source, target, tell
 
 app = new_app(cython_optimizations=os.environ.get("FEATURES_CYTHON_OPTIMIZATIONS") == "1")
 
@@ -40,25 +41,46 @@ async def forward(stream: Any) -> None:
 @app.agent(forward_mid, name="forwarded")
 async def forwarded(stream: Any) -> None:
     async for event in stream.events():
-        await event.send(**_to(forward_out, saw("forwarded", event)))
-
-
-def _to(channel: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    return {"channel": channel, **arguments}
+        await event.send(forward_out, **saw("forwarded", event))
 
 
 tell(app, "filter", derived=lambda stream: stream.filter(lambda value: value["n"] % 3 == 0))
 
-take_out = target(app, "take-out")
+
+def take(
+    name: str,
+    batches: Callable[[Any], Any],
+    pause_s: Callable[[Any], float] = lambda batch: 0.005,
+    *,
+    acks: bool = False,
+    **options: Any,
+) -> None:
+    """An agent that takes batches, which `batches` makes of its stream, and pauses before each event.
+
+    Nothing of a batch may have happened before it is handed over, and all of it has one colour. `acks`: the agent
+    acknowledges, itself, when it is through with all of them.
+    """
+    out = target(app, f"{name}-out")
+
+    @app.agent(source(app, name), name=name, **options)
+    async def works(stream: Any) -> None:
+        async for batch in batches(stream):
+            for event in batch:
+                await asyncio.sleep(pause_s(batch))
+                await out.send(**saw(name, event))
+            for event in batch if acks else ():
+                event.ack()
 
 
-@app.agent(source(app, "take"), name="take")
-async def batches(stream: Any) -> None:
-    """Nothing of a batch may have happened before it is handed over, and all of it has one colour."""
-    async for batch in stream.take_events(7, within=0.4):
-        for event in batch:
-            await asyncio.sleep(0.005)
-            await take_out.send(**saw("take", event))
+take("take", lambda stream: stream.take_events(7, within=0.4))
+take("noack-take", lambda stream: stream.noack_take(5, within=0.3), acks=True)
+# Each of the three collects for itself: what waits in one lies between what another has begun.
+take(
+    "take-many",
+    lambda stream: stream.take_events(5, within=0.3),
+    lambda batch: 0.002 * (batch[0].value["n"] % 7),
+    concurrency=3,
+)
 
 
 values_out = target(app, "take-values-out")
@@ -73,14 +95,7 @@ async def batches_of_values(stream: Any) -> None:
             taken[value["key"]] += 1
         await asyncio.sleep(0.02)
         for value in batch:
-            await values_out.send(
-                key=value["key"], value={"n": value["n"]}, headers=_source("take-values", value)
-            )
-
-
-def _source(agent: str, value: dict[str, Any]) -> dict[str, bytes]:
-    """Of an input whose values say where they lie: the test counts them per partition."""
-    return {"src-n": f"{agent}|{value['n']}".encode()}
+            await values_out.send(**of_value("take-values", value))
 
 
 timestamp_out = target(app, "take-timestamp-out")
@@ -90,25 +105,7 @@ timestamp_out = target(app, "take-timestamp-out")
 async def batches_with_times(stream: Any) -> None:
     async for batch in stream.take_with_timestamp(5, within=0.3, timestamp_field_name="time"):
         for value in batch:
-            await timestamp_out.send(
-                key=value["key"],
-                value={"n": value["n"], "time": value["time"]},
-                headers=_source("take-timestamp", value),
-            )
-
-
-noack_take_out = target(app, "noack-take-out")
-
-
-@app.agent(source(app, "noack-take"), name="noack-take")
-async def batches_without_ack(stream: Any) -> None:
-    """The agent acknowledges, itself, when it is through with all of them."""
-    async for batch in stream.noack_take(5, within=0.3):
-        for event in batch:
-            await asyncio.sleep(0.005)
-            await noack_take_out.send(**saw("noack-take", event))
-        for event in batch:
-            event.ack()
+            await timestamp_out.send(**of_value("take-timestamp", value, "time"))
 
 
 noack_out = target(app, "noack-out")
@@ -143,18 +140,6 @@ async def worked_off_later(stream: Any) -> None:
 async def at_once(event: Any) -> dict[str, Any]:
     await asyncio.sleep(0.01 * (event.value["n"] % 7))
     return {}
-
-
-take_many_out = target(app, "take-many-out")
-
-
-@app.agent(source(app, "take-many"), name="take-many", concurrency=3)
-async def batches_at_once(stream: Any) -> None:
-    """Each of the three collects for itself: what waits in one lies between what another has begun."""
-    async for batch in stream.take_events(5, within=0.3):
-        await asyncio.sleep(0.01 * (batch[0].value["n"] % 7))
-        for event in batch:
-            await take_many_out.send(**saw("take-many", event))
 
 
 tell(app, "isolated", isolated_partitions=True)

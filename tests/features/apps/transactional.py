@@ -6,15 +6,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tests.features.apps.common import (
-    commit_on_signal,
-    each,
-    new_app,
-    saw,
-    source,
-    target,
-    tell,
-)
+from tests.features.apps.common import both_ways, commit_on_signal, each, new_app, saw, target, tell
 
 app = new_app(
     processing_guarantee="exactly_once",
@@ -63,20 +55,8 @@ both_mid = target(app, "both-mid")
 both_out = target(app, "both-out")
 
 
-@app.agent(source(app, "both"), name="both")
-async def both_ways(stream: Any) -> None:
-    """To a topic that it reads, by both ways."""
-    async for event in stream.events():
-        if event.value["n"] % 2:
-            both_mid.send_soon(**saw("both", event))
-        else:
-            await both_mid.send(**saw("both", event), force=True)
-
-
-@app.agent(both_mid, name="both-again")
-async def reads_both_again(stream: Any) -> None:
-    async for event in stream.events():
-        await both_out.send(**saw("both-again", event), force=True)
+both_ways(app, "both", both_mid)  # it reads that topic
+tell(app, "both-again", of=both_mid, out=both_out)
 
 
 commit_on_signal(app)
