@@ -200,7 +200,7 @@ def test_a_restored_app_goes_on_where_each_of_its_agents_stood(
     refused = app.start(FEATURES_RESET="latest")
     wait_until("it to end", lambda: refused.status is not None, timeout_s=READY_S)
     assert refused.status != 0
-    assert f"--group {app.id} --topic {app.input.topic}:0 --to-offset 12" in refused.log.read_text()
+    assert f"--group {app.id} --topic {app.input.topic}:0 --to-offset 6" in refused.log.read_text()
     app.call(observer.admin.commit_positions(app.id, {app.input: 12}, ""))
     third = app.start(FEATURES_RESET="latest")
     app.send("l")
