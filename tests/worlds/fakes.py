@@ -290,23 +290,22 @@ class Worker:
         if not isinstance(record, Trigger) or not self._reports:
             return
         previous, self._epoch = self._epoch, offset + 1
-        self._ledger.put(
-            Report(
-                process=self.process,
-                n=next(self._n),
-                epoch=self._epoch,
-                previous=previous,
-                heard="ledger",
-                assigned=self.assigned,
-                positions=tuple(
-                    Position(agent="a", topic=t, partition=p, offset=self.position) for t, p in self.tps
-                ),
-                cut_us=90,
-                changelogs=tuple(
-                    ChangelogEnd(table="t", topic=self._changelog, partition=tp.partition, end=self.written)
-                    for tp in self.tps
-                    if self._changelog
-                ),
-                sent=tuple(SentEnd(topic=to, partition=0, white_end=1, last_seq=0) for to in self._sends),
-            )
+        positions = [Position(agent="a", topic=t, partition=p, offset=self.position) for t, p in self.tps]
+        changelogs = [
+            ChangelogEnd(table="t", topic=self._changelog, partition=tp.partition, end=self.written)
+            for tp in self.tps
+            if self._changelog
+        ]
+        report = Report(
+            process=self.process,
+            n=next(self._n),
+            epoch=self._epoch,
+            previous=previous,
+            heard="ledger",
+            assigned=self.assigned,
+            positions=tuple(positions),
+            cut_us=90,
+            changelogs=tuple(changelogs),
+            sent=tuple(SentEnd(topic=to, partition=0, white_end=1, last_seq=0) for to in self._sends),
         )
+        self._ledger.put(report)

@@ -99,27 +99,11 @@ def in_state(key: str, value: str, *, app: str = "bank", table: str = "balances"
 
 def in_channel(topic: str, messages: int, size: int, *, sender: int = 0, partition: int = 0) -> Row:
     """A row of `channels`."""
-    return {
-        "sender": sender,
-        "sender_app": "bank",
-        "receiver_app": "audit",
-        "topic": topic,
-        "partition": partition,
-        "messages": messages,
-        "bytes": size,
-    }
+    of = {"sender": sender, "sender_app": "bank", "receiver_app": "audit"}
+    return of | {"topic": topic, "partition": partition, "messages": messages, "bytes": size}
 
 
 def read_up_to(topic: str, partition: int, position: int, *, topic_id: str = "ab") -> InputCut:
     """How far app `bank` had read an input."""
-    return InputCut(
-        app="bank",
-        topic=topic,
-        topic_id=topic_id,
-        partition=partition,
-        position=position,
-        noted=position,
-        low=0,
-        log_end=position,
-        receiver=1,
-    )
+    where: Any = {"app": "bank", "topic": topic, "topic_id": topic_id, "partition": partition, "receiver": 1}
+    return InputCut(**where, position=position, noted=position, low=0, log_end=position)

@@ -102,12 +102,8 @@ def judged(
 def message(source: InputCut, sender: InputCut, number: int, at: int, **more: Any) -> Row:
     """A row of `messages` or `around`, at so many records from the cut."""
     of = {"topic": source.topic, "partition": source.partition, "offset": source.position + at}
-    of |= {
-        "sender": sender.receiver,
-        "sender_app": "shop",
-        "receiver_app": source.app,
-        "key": f"order-{number}",
-    }
+    of |= {"sender": sender.receiver, "sender_app": "shop", "receiver_app": source.app}
+    of |= {"key": f"order-{number}"}
     return of | {"value": json.dumps({"order": number, "amount": 3 * number})} | more
 
 
@@ -140,13 +136,11 @@ def system(folder: Path) -> FakeCluster:
     Worker(ledger, "slow", "slow-orders", reports=False, member="slow-1")
     Worker(ledger, "slow", "slow-payments", reports=False, member="slow-2")
     failed = ledger.put(Trigger(n=1, id="failed", who="a-test")) + 1
-    ledger.put(
-        Abort(n=2, epoch=failed, code="ttl", reason="not captured within 5000 ms", culprit="process 7")
-    )
+    why: Any = {"reason": "not captured within 5000 ms", "culprit": "process 7"}
+    ledger.put(Abort(n=2, epoch=failed, code="ttl", **why))
     ledger.put(Trigger(n=3, id="running", who="a-test", ttl_ms=60_000_000))
-    restore = Restore(
-        n=4, plan="p1", stage="begun", snapshot="twenty", epoch=9, apps=("billing", "mail"), who="anna"
-    )
+    of: Any = {"snapshot": "twenty", "epoch": 9, "apps": ("billing", "mail"), "who": "anna"}
+    restore = Restore(n=4, plan="p1", stage="begun", **of)
     ledger.put(restore)
     ledger.put(Restore(n=5, plan="p1", stage="aborted", reason="a worker joined"))
     again = dataclasses.replace(restore, n=6, plan="p2")

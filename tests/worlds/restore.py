@@ -51,7 +51,7 @@ AGENTS = (
 HELLO = Hello(
     n=1,
     app="app",
-    inputs=(InputTopic(topic="in", partitions=1), InputTopic(topic="raw", partitions=1)),
+    inputs=tuple(InputTopic(topic=name, partitions=1) for name in ("in", "raw")),
     tables=(
         Table(name="t", changelog=LOG.topic, partitions=1, kind="Table", value_type="int"),
         Table(name="s", changelog=SETS.topic, partitions=1, sets=True, kind="SetTable"),

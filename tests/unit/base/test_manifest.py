@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
@@ -51,6 +52,9 @@ SCHEMA = json.loads(
 def example() -> Manifest:
     position = Position(agent="a", topic="in", partition=0, offset=3, started_above=(5, 7))
     running = Running(agent="a", topic="in", partition=0, offset=2)
+    of: dict[str, Any] = {"app": "one", "topic": "in", "topic_id": "ab", "partition": 0, "receiver": 2}
+    source = InputCut(**of, position=3, noted=3, low=1, log_end=9, agents=(position,))
+    changelog = ChangelogCut(app="one", table="t", topic="c", topic_id="cd", partition=0, end=5, process=2)
     captured = Captured(
         id="täglich/1",
         attempt=2,
@@ -62,24 +66,9 @@ def example() -> Manifest:
             ProcessCut(process=1, app="one", left=True),
             ProcessCut(process=2, app="two", heard="header", report=19, running=(running,)),
         ),
-        inputs=(
-            InputCut(
-                app="one",
-                topic="in",
-                topic_id="ab",
-                partition=0,
-                position=3,
-                noted=3,
-                low=1,
-                log_end=9,
-                receiver=2,
-                agents=(position,),
-            ),
-        ),
+        inputs=(source,),
         senders=(SenderEnd(process=2, topic="in", partition=0, white_end=8, last_seq=4, marker=8),),
-        changelogs=(
-            ChangelogCut(app="one", table="t", topic="c", topic_id="cd", partition=0, end=5, process=2),
-        ),
+        changelogs=(changelog,),
         recorded=(Recorded(app="one", sender=2, topic="in", partition=0, start=3, end=8),),
     )
     table = TableEntry(
@@ -90,6 +79,11 @@ def example() -> Manifest:
         schema=(Column(name="app", type="string"),),
         files=(FileEntry(path="x/state/part-00000.parquet", bytes=7, rows=2, sha256="0" * 64),),
     )
+    at_ms = 1_767_225_600_000
+    appended = (AppendedEntry(offset=19, at_ms=at_ms + 7),)
+    ledger = LedgerEntry(topic="_snapkafka.shop", topic_id="0" * 32, triggered_ms=at_ms, appended=appended)
+    until = "2026-01-08T00:00:00+00:00"
+    restorable = RestorableEntry(how="until", until=until, topic="in", partition=0, why="deletes")
     witness = WitnessEntry(topic="in", partition=0, offset=8, what="white after the end", process=2, seq=9)
     return Manifest(
         id=captured.id,
@@ -99,12 +93,7 @@ def example() -> Manifest:
         verdict="INCONSISTENT",
         content=content_digest([table]),
         engine="spark",
-        ledger=LedgerEntry(
-            topic="_snapkafka.shop",
-            topic_id="0" * 32,
-            triggered_ms=1_767_225_600_000,
-            appended=(AppendedEntry(offset=19, at_ms=1_767_225_600_007),),
-        ),
+        ledger=ledger,
         times=Times(assembled_at="2026-01-01T00:00:00+00:00"),
         tables=(table,),
         checks=(
@@ -114,9 +103,7 @@ def example() -> Manifest:
         captured=captured,
         invariants=(InvariantEntry(name="money", sql="SELECT 1 WHERE 1 = 2"),),
         read=(ReadEntry(topic="in", partition=0, start=1, end=9),),
-        restorable=RestorableEntry(
-            how="until", until="2026-01-08T00:00:00+00:00", topic="in", partition=0, why="deletes"
-        ),
+        restorable=restorable,
         isolation="read_committed",
         versions={"spark": "4"},
         topics=(TopicEntry(name="in", topic_id="ab", partitions=1, settings={"retention.ms": "1"}),),
