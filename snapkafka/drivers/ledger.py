@@ -103,10 +103,10 @@ class LedgerFollower:
             self._gulps = Gulps(self._rest_s)
             async for read in host.ledger.read(max(start, machine.ledger.end), rest=self._gulps.rest):
                 self.take(read)
-                if machine.ledger.resuming:
-                    while machine.ledger.resuming:  # the host has its turn between two pieces of a checkpoint
-                        await asyncio.sleep(0)
-                        host.feed(CheckpointGoesOn(at_once=FOLD_AT_ONCE))
+                while machine.ledger.resuming:  # a checkpoint: the host has its turn between two pieces of it
+                    await asyncio.sleep(0)
+                    host.feed(CheckpointGoesOn(at_once=FOLD_AT_ONCE))
+                if isinstance(read.record, Hello | Restore | Checkpoint):
                     host.membership_read()
         except LedgerRecreatedError:
             host.log("the ledger %s was deleted and recreated; joining the new one", host.ledger.topic)
@@ -147,8 +147,6 @@ class LedgerFollower:
         ledger, metrics, process = self._machine.ledger, self._host.metrics, self._machine.process
         before = list(ledger.open.values())
         self._host.feed(LedgerRead(offset=read.offset, record=read.record, at_once=FOLD_AT_ONCE))
-        if isinstance(read.record, Hello | Restore | Checkpoint) and not ledger.resuming:
-            self._host.membership_read()
         if self._machine.process not in (None, process):
             self._joined(read)
         metrics.count("ignored", "ledger-garbage", read.record is None)

@@ -81,9 +81,9 @@ class Play:
                 epoch = None if snapshot == "bare" else self.epochs[int(snapshot)]
                 self.torn(colours.tear(self.event(offset), epoch))
             case ["worked", offset, by]:
-                event = self.work(by)
+                author = self.work(by)
                 self.torn(
-                    colours.tear(self.event(offset), None if event is None else colours.running.get(event))
+                    colours.tear(self.event(offset), None if author is None else colours.running.get(author))
                 )
             case ["give", position]:
                 self.p.feed(InputsRevoked())
