@@ -296,7 +296,7 @@ def _liveness(world: World) -> list[Violation]:
     if _is(world, epoch, NOT_ALIGNED) and str(snapshot.failure).endswith(UNKNOWN):
         return []
     if snapshot.captured_at is None:
-        waits = [*map(str, world.fold.waiting(epoch) if snapshot.open else [snapshot.failure])]
+        waits = list(map(str, world.fold.waiting(epoch))) if snapshot.open else [str(snapshot.failure)]
         return [Violation("liveness", f"snapshot {epoch} was not captured in {steps} steps: {waits}")]
     return []
 

@@ -95,7 +95,7 @@ class Play:
                 what = "a marker, for the recorder" if stored.marker else f"{stored.name or 'a record'}"
                 stage.says(f"{name} comes to {what} ({words.epoch(stored.epoch, stage)})")
             case ["forge", name, epoch, kind]:  # it meets an epoch that nobody asked for
-                met = MarkerMet if kind == "marker" else RecordMet
+                met: type[MarkerMet] | type[RecordMet] = MarkerMet if kind == "marker" else RecordMet
                 actor(name).meet(met(epoch=int(epoch)))
                 stage.says(f"{name} is {words.epoch(actor(name).machine.colours.epoch, stage)}")
             case ["start", name, place]:

@@ -15,7 +15,6 @@ from snapkafka.protocol import (
     HEAR_ALL,
     Action,
     AppendHello,
-    AppendToLedger,
     AssignedInput,
     ChangelogEnd,
     ChannelEnded,
@@ -112,7 +111,7 @@ class Actor(Process):
         """Say so where nothing else shows it; hold it back where the scenario does."""
         if isinstance(action, (TurnedRed, AppendHello, ReadLedgerTo, Hold, LetGo)):
             self.stage.says(f"{self.name} {words.action(action, self.stage)}")
-        kind = {AppendToLedger: "ledger", SendMarkers: "markers"}.get(type(action), "")
+        kind = {"AppendToLedger": "ledger", "SendMarkers": "markers"}.get(type(action).__name__, "")
         if kind in self.held:
             self.stage.says(f"{self.name} holds back: {words.action(action, self.stage)}")
             self.held[kind].append(action)
