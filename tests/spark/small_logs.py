@@ -48,6 +48,7 @@ class World:
 
 
 def captured(world: World) -> Captured:
+    reported: dict[str, Any] = {name: tuple(getattr(world, name)) for name in REPORTED}
     return Captured(
         id="random",
         attempt=1,
@@ -55,7 +56,7 @@ def captured(world: World) -> Captured:
         type="full",
         parent="",
         storage="",
-        **{name: tuple(getattr(world, name)) for name in REPORTED},
+        **reported,
     )
 
 

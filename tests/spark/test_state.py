@@ -288,7 +288,8 @@ def test_a_state_and_the_changes_since_give_the_state_after_them() -> None:
         (js(rng.choice("abcdef")), None if rng.random() < 0.2 else js(rng.randrange(99))) for _ in range(60)
     ]
     plain += [(b"\xff", b"\xff")]
-    for records, table in ((of_sets, {"sets": True}), (plain, {"windowed": True})):
+    of_windows: dict[str, Any] = {"windowed": True}
+    for records, table in ((of_sets, {"sets": True}), (plain, of_windows)):
         whole, half = folded(records, **table), len(records) // 2
         parent = folded(records[:half], **table)
         rows = [(row.key_raw, row.value_raw) for row in parent]

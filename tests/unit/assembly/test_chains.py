@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -28,9 +29,11 @@ def publish(
     store: LocalStore, name: str, epoch: int, rows: Sequence[Row], parent: Manifest | None = None
 ) -> Manifest:
     """A snapshot whose one table has these rows of state."""
-    names = ("partition", "key_raw", "value", "changelog_offset")
-    table = {"app": "shop", "table_name": "stock", "changelog_topic": "c"}
-    state = [table | dict(zip(names, row, strict=True)) for row in rows]
+    table: dict[str, Any] = {"app": "shop", "table_name": "stock", "changelog_topic": "c"}
+    state = [
+        table | {"partition": partition, "key_raw": key, "value": value, "changelog_offset": offset}
+        for partition, key, value, offset in rows
+    ]
     if parent is None:
         return write_snapshot(store, name, epoch, state=state)
     delta = [row | {"deleted": row["value"] is None} for row in state]

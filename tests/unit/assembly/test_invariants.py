@@ -369,7 +369,7 @@ def test_a_record_that_two_apps_read_is_one_until_it_is_taken_in_where_it_counts
 
     def outcome(name: str, held: str, **parameters: str) -> CheckEntry:
         state = [{"app": "ledger", "table_name": "balances", "key": "a", "value": held}]
-        tables = {"state": state, "messages": messages, "positions": positions}
+        tables: dict[str, Any] = {"state": state, "messages": messages, "positions": positions}
         return of(tmp_path / name, name, named | parameters, **tables)
 
     sum_of_all = outcome("conservation", "100" if taken_in else "90", total="100")

@@ -62,9 +62,9 @@ TUESDAY = captured("tuesday", 2, cut(8), parent="monday")
 
 def publish(store: LocalStore, of: Captured, parent: Manifest | None = None, **other: Any) -> Manifest:
     """An assembled snapshot; all below offset 3 of its changelog was white for it."""
-    table = "state" if parent is None else "state_delta"
-    made = write_snapshot(store, of.id, of.epoch, parent=parent, **{table: [in_state("k", of.id)]})
-    fields = {"captured": of, "logs": (settled(3),), "isolation": ISOLATION} | other
+    rows: dict[str, Any] = {"state" if parent is None else "state_delta": [in_state("k", of.id)]}
+    made = write_snapshot(store, of.id, of.epoch, parent=parent, **rows)
+    fields: dict[str, Any] = {"captured": of, "logs": (settled(3),), "isolation": ISOLATION} | other
     return store.publish(dataclasses.replace(made, **fields), of.id)
 
 

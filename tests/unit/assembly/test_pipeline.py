@@ -70,7 +70,8 @@ def test_a_snapshot_that_cannot_be_verified_does_not_stop_the_others(monkeypatch
 
     monkeypatch.setattr(pipeline, "_verified", verified)
     of_all = verifying("/gone.json", "/a.json", "/bad.json", "/b.json")
-    assert pipeline.verify(of_all) == ["/a.json", "/b.json"]
+    found: list[Any] = pipeline.verify(of_all)
+    assert found == ["/a.json", "/b.json"]
     assert of_all.failed == errors
     for place in errors:
         with pytest.raises(StorageError):
