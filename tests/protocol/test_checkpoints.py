@@ -189,9 +189,7 @@ def test_chunks_may_come_in_any_order_and_those_of_another_checkpoint_complete_n
     assert state.snapshots[epoch].status is Status.CAPTURED
 
 
-def test_a_checkpoint_that_stops_short_of_where_the_ledger_begins_is_of_no_use(
-    world: World, p: Process
-) -> None:
+def test_one_that_stops_short_of_where_the_ledger_begins_is_of_no_use(world: World, p: Process) -> None:
     (chunk,) = take_checkpoint(enumerate(world.ledger[:4]), first_n=N)
     assert not read([(9, chunk)], start=6).whole
 

@@ -33,6 +33,7 @@ from snapkafka.protocol.tearing import Held
 from snapkafka.sim import Process, World, runs
 from snapkafka.sim.world.executions import Runner
 from snapkafka.sim.world.sending import Sender
+from snapkafka.sim.world.world_plan import HEARD
 
 from . import plans
 from .patches import (
@@ -239,7 +240,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         lambda plan: replace(sober(plan), hear=frozenset({"markers"})),
         7,
         "cut",
-        whole=lambda plan: replace(plan, hear=plans.HEARD),
+        whole=lambda plan: replace(plan, hear=HEARD),
     ).patched(
         edit(
             Process,
