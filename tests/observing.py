@@ -108,12 +108,13 @@ class Observer:
 
     # -- what one waits for -----------------------------------------------------------------------------------
 
-    def wait_for_workers(self, system: RunningSystem) -> None:
-        """Wait until every worker has sent `Hello` and every input of every app has an owner among the latest of
-        them."""
+    def wait_for_workers(self, system: RunningSystem, *, others: int = 0) -> None:
+        """Wait until every worker, and so many other processes, have sent `Hello` and every input of every app has an
+        owner among the latest of them."""
+        count = len(system.workers) + others
         wait_until(
-            f"the {len(system.workers)} workers to join and to have their partitions",
-            lambda: settled(self.state, len(system.workers)),
+            f"{count} processes to join and to have their partitions",
+            lambda: settled(self.state, count),
             timeout_s=START_TIMEOUT_S,
             system=system,
         )

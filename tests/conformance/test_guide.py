@@ -1,4 +1,5 @@
-"""The loops of docs/guide/clients.md as they stand: they run, and their snapshot holds their tables."""
+"""The loops of docs/guide/clients.md as they stand: they run, and their snapshot holds their tables. And one with
+`SNAPKAFKA=off`: it runs as without snapkafka, and its table is still there after a restart."""
 
 from __future__ import annotations
 
@@ -6,12 +7,15 @@ import asyncio
 import re
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
 
 from snapkafka import ops
+from snapkafka.clients import participant
+from snapkafka.drivers import Consumer, Producer, Table
 from snapkafka.testing import Broker, RunningSystem, Worker, create_topics, started
+from tests.features.harness import read_topics
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -28,27 +32,20 @@ def test_the_loop_of_the_guide_runs(kafka: Broker, namespace: str, tmp_path: Pat
     text = text.replace("localhost:9092", kafka.bootstrap)
     text = re.sub(r"(AIOKafka\w+\()", rf'\1bootstrap_servers="{kafka.bootstrap}", ', text)
     (tmp_path / "loop.py").write_text(text)
-    create_topics(kafka.bootstrap, f"{namespace}-orders", f"{namespace}-invoices", partitions=2)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    for number in range(ORDERS):
-        producer.produce(f"{namespace}-orders", str(number), f"customer-{number % 3}")
-    producer.flush(30)
-    reader = Consumer(
-        {"bootstrap.servers": kafka.bootstrap, "group.id": namespace, "auto.offset.reset": "earliest"}
-    )
-    reader.subscribe([f"{namespace}-invoices"])
-    found: list[int] = []
+    orders, invoices = f"{namespace}-orders", f"{namespace}-invoices"
+    create_topics(kafka.bootstrap, orders, invoices, partitions=2)
 
     def start(system: RunningSystem) -> None:
+        for number in range(ORDERS):
+            system.send(orders, number, key=f"customer-{number % 3}")
         system.workers.append(Worker("shop", tmp_path / "loop.txt", ["loop"], {}))
 
-    def billed() -> bool:
-        found.extend(int(message.value()) for message in reader.consume(ORDERS, 0.2) if not message.error())
-        return len(found) == ORDERS
+    def billed() -> list[int]:
+        return sorted(int(record.value or b"") for record in read_topics(kafka.bootstrap, invoices)[""])
 
     with started(kafka.bootstrap, f"{namespace}-shop", start) as system:
-        system.wait_until("all orders to be billed", billed, timeout_s=90)
-        assert sorted(found) == list(range(ORDERS))
+        system.wait_until("all orders to be billed", lambda: len(billed()) >= ORDERS, timeout_s=90)
+        assert billed() == list(range(ORDERS))
         rows = system.snapshot().query("SELECT key, CAST(value AS BIGINT) AS owed FROM state")
         assert sum(row["owed"] for row in rows) == sum(range(ORDERS)), rows
         loop = system.workers[0].child
@@ -56,3 +53,36 @@ def test_the_loop_of_the_guide_runs(kafka: Broker, namespace: str, tmp_path: Pat
         assert loop.wait(60) == 0
         state = asyncio.run(ops.read_ledger(system.connection, system.namespace)).state
         assert not [*state.living()], "it left in order"
+
+
+def test_a_loop_that_is_switched_off_keeps_its_table_and_sends_no_header(
+    kafka: Broker, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SNAPKAFKA", "off")
+    where: dict[str, Any] = {"bootstrap.servers": kafka.bootstrap}
+    orders, invoices = f"{namespace}-orders", f"{namespace}-invoices"
+    create_topics(kafka.bootstrap, orders, invoices, partitions=1)
+    producer = Producer(where)
+    for amount in (1, 2):
+        producer.produce(orders, str(amount), "ann")
+        producer.flush(30)
+        group = {"group.id": f"{namespace}-billing", "enable.auto.commit": False}
+        consumer = Consumer(where | group | {"auto.offset.reset": "earliest"})
+        owed = Table("owed", default=int)
+        with participant(
+            namespace=namespace, consumer=consumer, producer=producer, inputs=[orders], state=owed
+        ) as part:
+            for message in part.poll():
+                with part.event(message):
+                    owed["ann"] += int(message.value())
+                    producer.produce(invoices, str(owed["ann"]), "ann")
+                producer.flush(30)
+                consumer.commit(message, asynchronous=False)
+                part.stop()
+            assert "disabled" in part.host.absent
+        consumer.close()
+    found = read_topics(kafka.bootstrap, invoices)[""]
+    assert [(record.value, record.stamp, record.headers) for record in found] == [
+        (b"1", None, ()),
+        (b"3", None, ()),
+    ]

@@ -6,24 +6,22 @@ The functions, in the order of their first calls, go to the file HOPS_FILE.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-import faust
 from aiokafka import AIOKafkaProducer
 from faust.types.tuples import TP
 
 import snapkafka
+from snapkafka.until import until
 from snapkafka.wire import headers as wire
+from tests.features.apps.common import ID, new_app
 
-NAME: Final = os.environ["HOPS_APP"]
 BOOTSTRAP: Final = os.environ["SNAPKAFKA_BOOTSTRAP"]
 PACKAGE: Final = str(Path(snapkafka.__file__).parent) + os.sep
 KINDS: Final = ("read", "write")
@@ -35,6 +33,7 @@ BACKGROUND: Final = (
     "drivers/faust/inbound/resume.py",
     "kafka/",
     "logs.py",
+    "until.py",
 )
 #: They are calls up to Python 3.11, and no hops.
 COMPREHENSIONS: Final = ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>")
@@ -54,17 +53,9 @@ def trace(frame: FrameType, what: str, _: Any) -> None:
 
 threading.setprofile(trace)  # Faust's consumer has a thread of its own
 
-app: Any = faust.App(
-    NAME,
-    broker=f"kafka://{BOOTSTRAP}",
-    store="memory://",
-    topic_partitions=1,
-    broker_commit_interval=0.2,
-    datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
-    web_enabled=False,
-)
-driver: Any = snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])
-topics = {kind: app.topic(f"{NAME}-{kind}", key_serializer="raw", value_serializer="raw") for kind in KINDS}
+app: Any = new_app(topic_partitions=1, broker_commit_interval=0.2)
+driver: Any = app.snapkafka
+topics = {kind: app.topic(f"{ID}-{kind}", key_serializer="raw", value_serializer="raw") for kind in KINDS}
 counts = app.Table("counts", default=int, partitions=1)
 
 
@@ -80,42 +71,28 @@ async def write(stream: Any) -> None:
         counts[event.key.decode()] = 1
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110 -- Faust has no event for a commit
-            await asyncio.sleep(0.01)
+def done(tp: TP, offset: int) -> bool:
+    unacked = any(tally.unacked for tally in driver.machine.colours.tallies.values())
+    return app.consumer._committed_offset.get(tp) == offset + 1 and not unacked
 
 
 @app.task
 async def run() -> None:
     """Send the records one by one: each is committed, and what it sent acknowledged, before the next one comes."""
     found: dict[str, list[str]] = {}
-    await until(lambda: driver.participating and len(app.consumer.assignment()) > len(KINDS))
+    await until(lambda: driver.participating and len(app.consumer.assignment()) > len(KINDS), 60, "to join")
     async with AIOKafkaProducer(bootstrap_servers=BOOTSTRAP) as producer:
         for kind in KINDS:
-            tp = TP(f"{NAME}-{kind}", 0)
+            tp = TP(f"{ID}-{kind}", 0)
             sys.setprofile(trace)
             for offset in range(RECORDS):
                 passed.clear()
-                stamp = wire.stamp_with_cause(
-                    driver.ledger_id,
-                    wire.tp_check(*tp),
-                    0,
-                    driver.machine.process,
-                    offset,
-                    1,
-                    0,
-                    offset,
-                )
+                process, check = driver.machine.process, wire.tp_check(*tp)
+                stamp = wire.stamp_with_cause(driver.ledger_id, check, 0, process, offset, 1, 0, offset)
                 if offset == RECORDS - 1:
                     tracing.set()
                 await producer.send(tp.topic, b"value", b"key", 0, headers=[(wire.HEADER, stamp)])
-                await until(
-                    lambda: (
-                        app.consumer._committed_offset.get(tp) == offset + 1  # noqa: B023
-                        and not any(tally.unacked for tally in driver.machine.colours.tallies.values())
-                    )
-                )
+                await until(lambda: done(tp, offset), 60, "its commit", every_s=0.01)  # noqa: B023
             tracing.clear()
             sys.setprofile(None)
             found[kind] = list(passed)

@@ -34,7 +34,7 @@ class Live:
     @property
     def names(self) -> dict[str, str]:
         """What its workers are told of the names of app and inputs."""
-        return {"FEATURES_ID": self.app, "FEATURES_INPUT": self.topic("in"), "SMALL_APP_ID": self.app}
+        return {"FEATURES_ID": self.app, "FEATURES_INPUT": self.topic("in")}
 
     def await_workers(self) -> None:
         self.observer.wait_for_workers(self.system)
@@ -47,6 +47,17 @@ class Live:
             return any(0 < len(v.inputs) == sum(it.partitions for it in v.hello.inputs) for v in living)
 
         self.until("the next worker to have all inputs", has_all, 120)
+
+    def await_empty_group(self) -> None:
+        """Wait until no worker is a member any more: one that was killed is, until its session is over."""
+        members = self.observer.admin.group_members
+        self.until("its group to be empty", lambda: not self.observer.call(members(self.app)))
+
+    @property
+    def committed(self) -> dict[TopicPartition, int]:
+        """The positions that its group has committed."""
+        found = self.observer.call(self.observer.admin.committed(self.app))
+        return {tp: offset for tp, (offset, _) in found.items()}
 
     def until(self, what: str, holds: Callable[[], bool], timeout_s: float = 60) -> None:
         wait_until(what, holds, timeout_s=timeout_s, system=self.system)

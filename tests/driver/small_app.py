@@ -1,4 +1,4 @@
-"""A Faust app of its own, with snapkafka installed where SMALL_APP_INSTALL says: early or late.
+"""A Faust app of its own, with snapkafka installed early, or late: FEATURES_INSTALL.
 
 Agents: `count` (table write and send), and `mute` on the same topic; `back` reads what `count` sends."""
 
@@ -8,48 +8,36 @@ import asyncio
 import os
 from typing import Any
 
-import faust
+from snapkafka.drivers.faust import driver, hooks
+from snapkafka.drivers.faust.inbound import membership
+from tests.features.apps.common import ID, LATE, end_of_module, new_app
 
-import snapkafka
-
-WHERE = os.environ.get("SMALL_APP_INSTALL", "late")
-NAMESPACE = os.environ["SNAPKAFKA_NAMESPACE"]
 #: A seam of Faust's that is not as expected.
 BROKEN = os.environ.get("SMALL_APP_BROKEN", "")
 #: Nobody takes our header off then, as where snapkafka is not installed.
 SEES_HEADERS = BROKEN in ("IncomingRecords", "watch_streams")
-#: For so long Faust's changelogs are not compacted.
-LAG = os.environ.get("SMALL_APP_LAG")
 
-app = faust.App(
-    os.environ["SMALL_APP_ID"],
+
+def fail_at_once(*_: Any) -> Any:
+    raise RuntimeError(f"{BROKEN} is broken")
+
+
+async def fail(*_: Any) -> Any:
+    fail_at_once()
+
+
+if BROKEN:
+    place = next(it for it in (hooks, driver, membership) if hasattr(it, BROKEN))
+    setattr(place, BROKEN, fail if asyncio.iscoroutinefunction(getattr(place, BROKEN)) else fail_at_once)
+
+app = new_app(
     broker=f"{os.environ.get('SMALL_APP_TRANSPORT', 'kafka')}://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
-    store="memory://",
-    topic_partitions=2,
-    datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
     web_bind="127.0.0.1",
     web_port=int(os.environ.get("SMALL_APP_WEB_PORT", "6066")),
     **({os.environ["SMALL_APP_SETTING"]: True} if "SMALL_APP_SETTING" in os.environ else {}),
 )
-if BROKEN:
-
-    def fail_at_once(*_: Any) -> Any:
-        raise RuntimeError(f"{BROKEN} is broken")
-
-    async def fail(*_: Any) -> Any:
-        fail_at_once()
-
-    from snapkafka.drivers.faust import driver, hooks
-    from snapkafka.drivers.faust.inbound import membership
-
-    place = next(it for it in (hooks, driver, membership) if hasattr(it, BROKEN))
-    setattr(place, BROKEN, fail if asyncio.iscoroutinefunction(getattr(place, BROKEN)) else fail_at_once)
-
-if WHERE == "early":
-    snapkafka.install(app, namespace=NAMESPACE, changelog_lag=LAG)
-
-source = app.topic(os.environ["SMALL_APP_ID"] + "-in", key_serializer="raw", value_serializer="raw")
-target = app.topic(os.environ["SMALL_APP_ID"] + "-out", key_serializer="raw", value_serializer="raw")
+source = app.topic(f"{ID}-in", key_serializer="raw", value_serializer="raw")
+target = app.topic(f"{ID}-out", key_serializer="raw", value_serializer="raw")
 counts = app.Table("counts", default=int, partitions=2)
 
 
@@ -75,6 +63,6 @@ async def back(stream: Any) -> None:
         assert SEES_HEADERS or "_sk" not in event.headers, "agents never see our header"
 
 
-if WHERE == "late":
+if LATE:
     app.conf.id  # noqa: B018 -- finalises the app, as a module that reads its settings does
-    snapkafka.install(app, namespace=NAMESPACE, changelog_lag=LAG)
+end_of_module(app)

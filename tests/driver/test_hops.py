@@ -24,7 +24,7 @@ def test_an_event_and_a_table_write_pass_few_of_our_functions(
     """Each function on the hot path costs every event of a service, and every reader of the code."""
     file = tmp_path / "hops.json"
     with live(kafka, namespace, tmp_path, topics=("read", "write"), partitions=1) as run:
-        run.start("tests.driver.hops_app", HOPS_APP=run.app, HOPS_FILE=str(file))
+        run.start("tests.driver.hops_app", HOPS_FILE=str(file))
         run.until("the worker to write what it traced", file.exists, 100)
         run.system.check_alive()
     passed: dict[str, list[str]] = json.loads(file.read_text("utf-8"))

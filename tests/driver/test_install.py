@@ -26,7 +26,7 @@ def test_install_early_or_late(
     """`install` right after `faust.App` or at the end of the module, after the settings were read: same snapshots. The
     worker needs neither asserts nor docstrings for that."""
     with live(kafka, namespace, tmp_path) as run:
-        run.start(SMALL_APP_INSTALL=where, PYTHONOPTIMIZE=optimize)
+        run.start(FEATURES_INSTALL=where, PYTHONOPTIMIZE=optimize)
         run.await_workers()
         run.produce(100)
         run.until("100 records to pass", lambda: run.count("out") >= 100)
@@ -152,70 +152,56 @@ def test_a_service_imports_no_heavy_library_and_is_quick(tmp_path: Path) -> None
 
 
 EVENTS = 100
+NIGHTLY = pytest.mark.nightly
 
 
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize(
-    ("broken", "said"),
+    ("kind", "value", "said", "joins"),
     [
-        ("connection_of", "failed to start"),
-        ("hello_of", "failed to join"),
-        ("committed", "failed to announce its inputs"),
-        pytest.param("assignment_of", "failed to announce its inputs", marks=pytest.mark.nightly),
-        ("watch_streams", "failed to patch Faust"),
-        ("Recorder", "failed to create its recorder"),
-        pytest.param(
-            "OutgoingRecords", "failed to patch what Faust's _new_producer creates", marks=pytest.mark.nightly
+        ("BROKEN", "connection_of", "failed to start", False),
+        ("BROKEN", "hello_of", "failed to join", False),
+        ("BROKEN", "committed", "failed to announce its inputs", True),
+        pytest.param("BROKEN", "assignment_of", "failed to announce its inputs", True, marks=NIGHTLY),
+        ("BROKEN", "watch_streams", "failed to patch Faust", False),
+        ("BROKEN", "Recorder", "failed to create its recorder", False),
+        *(
+            pytest.param("BROKEN", seam, f"failed to patch what Faust's {made} creates", False, marks=marks)
+            for seam, made, marks in (
+                ("OutgoingRecords", "_new_producer", NIGHTLY),
+                ("IncomingRecords", "_new_conductor", NIGHTLY),
+                ("resume_last", "_new_consumer", ()),
+            )
         ),
-        pytest.param(
-            "IncomingRecords",
-            "failed to patch what Faust's _new_conductor creates",
-            marks=pytest.mark.nightly,
-        ),
-        ("resume_last", "failed to patch what Faust's _new_consumer creates"),
+        ("SETTING", "stream_publish_on_commit", "failed to join", True),
+        ("SETTING", "producer_threaded", "failed to join", True),
+        ("TRANSPORT", "confluent", "failed to join", True),
     ],
 )
-def test_r15_a_broken_seam_stops_nothing_but_us(
-    kafka: Broker, namespace: str, tmp_path: Path, broken: str, said: str
+def test_r15_a_broken_seam_or_setting_stops_nothing_but_us(
+    kafka: Broker, namespace: str, tmp_path: Path, kind: str, value: str, said: str, joins: bool
 ) -> None:
     """Every event passes, one log line says why this worker does not take part. Where it cannot keep its word it has
-    not joined, and no snapshot waits for it."""
+    not joined, and no snapshot waits for it; or it withdraws, and the ledger says why no snapshot is taken."""
     with live(kafka, namespace, tmp_path) as run:
-        worker = run.start(SMALL_APP_INSTALL="early", SMALL_APP_BROKEN=broken)
-        run.produce(EVENTS)
-        run.until("all events to pass", lambda: run.count("out") >= EVENTS, 90)
+        observer = run.observer
+        worker = run.start(**{f"SMALL_APP_{kind}": value})
+        if kind != "TRANSPORT":
+            run.produce(EVENTS)
+            run.until("all events to pass", lambda: run.count("out") >= EVENTS, 90)
+        processes = observer.state.processes
+        if joins:
+            run.until("it to withdraw", lambda: any(view.goes_on for view in processes.values()))
+            with pytest.raises(TriggerRefusedError, match=f"no process takes part.*{value}") as refused:
+                run.take("s")
+            assert kind != "BROKEN" or said in refused.value.message
+            found = observer.call(ops.doctor(observer.connection, namespace)).found
+            assert [value in advice.what for advice in found if advice.code == "stood-down"] == [True]
+        else:
+            assert not processes
         log = worker.log.read_text()
         assert log.count(f"snapkafka: {said}") == 1
         assert "runs without snapshots" in log
-        if broken in ("committed", "assignment_of"):  # it has joined: it withdraws, and says why
-            with pytest.raises(TriggerRefusedError) as refused:
-                run.take("s")
-            assert said in refused.value.message and f"{broken} is broken" in refused.value.message
-        else:
-            assert not run.observer.state.processes
-        run.system.check_alive()
-
-
-@pytest.mark.timeout(200)
-@pytest.mark.parametrize("setting", ["stream_publish_on_commit", "producer_threaded", "confluent"])
-def test_r15_a_worker_that_joins_and_cannot_take_part_withdraws(
-    kafka: Broker, namespace: str, tmp_path: Path, setting: str
-) -> None:
-    """By the app's settings. Every event passes, and the ledger says why no snapshot is taken: before, each one
-    failed by its time to live, and nobody knew why."""
-    with live(kafka, namespace, tmp_path) as run:
-        observer, other = run.observer, setting == "confluent"
-        env = {"SMALL_APP_TRANSPORT": "confluent"} if other else {"SMALL_APP_SETTING": setting}
-        worker = run.start(SMALL_APP_INSTALL="early", **env)
-        run.until("it to withdraw", lambda: any(view.goes_on for view in observer.state.processes.values()))
-        assert worker.log.read_text().count("snapkafka: failed to join") == 1
-        with pytest.raises(TriggerRefusedError, match=f"no process takes part.*{setting}"):
-            run.take("s")
-        found = observer.call(ops.doctor(observer.connection, namespace)).found
-        assert [setting in advice.what for advice in found if advice.code == "stood-down"] == [True]
-        if not other:
-            run.produce(20)
-            run.until("all its events to pass", lambda: run.count("out") >= 20)
         run.system.check_alive()
 
 

@@ -23,9 +23,8 @@ HOUR_MS = 3_600_000
 def start_with_pages(run: Live) -> str:
     """Start one more worker; the address of its pages."""
     (port,) = free_ports(1)
-    settings = {"SMALL_APP_ID": run.app, "SMALL_APP_INSTALL": "early", "SMALL_APP_LAG": "36h"}
-    settings |= {"SMALL_APP_WEB_PORT": str(port)}
-    run.system.start_worker(run.app, settings, module=SMALL_APP, options=())
+    settings = {"FEATURES_LAG": "36h", "SMALL_APP_WEB_PORT": str(port)}
+    run.system.start_worker(run.app, run.names | settings, module=SMALL_APP, options=())
     return f"http://127.0.0.1:{port}/snapkafka"
 
 

@@ -6,15 +6,13 @@ import asyncio
 import json
 from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import create_topics
 
-from .harness import read_topics
+from .harness import produce, read_topics
 
 RECORDS: Final = 40
 #: All that a fingerprint covers.
@@ -25,19 +23,19 @@ def set_up(bootstrap: str, prefix: str) -> None:
     """Create topics `in` and `out`, records in the first, and a group `shop` that stands in its middle."""
     create_topics(bootstrap, f"{prefix}in", f"{prefix}out", partitions=1)
 
-    async def fill() -> None:
-        async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
-            for number in range(RECORDS):
-                await producer.send_and_wait(f"{prefix}in", json.dumps(f"v{number}").encode(), key=b"k")
-        tp = KafkaPartition(f"{prefix}in", 0)
-        reader = AIOKafkaConsumer(
-            bootstrap_servers=bootstrap, group_id=f"{prefix}shop", enable_auto_commit=False
-        )
-        async with reader:
-            reader.assign([tp])
-            await reader.commit({tp: RECORDS // 2})
+    produce(
+        bootstrap,
+        f"{prefix}in",
+        [("k", json.dumps(f"v{number}").encode(), None) for number in range(RECORDS)],
+    )
 
-    asyncio.run(fill())
+    async def commit() -> None:
+        async with KafkaTopicAdmin(Connection(bootstrap=bootstrap)) as admin:
+            await admin.commit_positions(
+                f"{prefix}shop", {TopicPartition(f"{prefix}in", 0): RECORDS // 2}, ""
+            )
+
+    asyncio.run(commit())
 
 
 def fingerprint(bootstrap: str, prefix: str) -> dict[str, Any]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,26 +19,10 @@ FEW = 20
 EFFECTS = ("exact-mid", "exact-changelog")
 
 
-def _few(pair: Pair) -> None:
+def run_few(pair: Pair, *, committed: int) -> None:
+    """Send some more, and wait until all effects are in the log; so many are committed, and transactions are open."""
     produce(pair.bootstrap, f"{pair.input}-exact", [(f"k{n}", b"{}", None) for n in range(FEW)])
-
-
-def _appended(pair: Pair, count: int) -> None:
-    """Wait until so many effects are in the log, committed or not."""
-    wait_until(
-        "the effects to be in the log",
-        lambda: all(
-            found >= count
-            for side in pair.sides
-            for found in count_records(pair.bootstrap, side.id, EFFECTS).values()
-        ),
-        timeout_s=90,
-    )
-
-
-def _open(pair: Pair, *, appended: int, committed: int) -> None:
-    """Wait until the effects of events are in the log; their transactions are open."""
-    _appended(pair, appended)
+    pair.wait_for(dict.fromkeys(EFFECTS, committed + FEW), "read_uncommitted")
     for side in pair.sides:
         counts = count_records(pair.bootstrap, side.id, EFFECTS, "read_committed")
         assert set(counts.values()) == {committed}, "committed already: the test shows nothing"
@@ -67,56 +49,45 @@ def commit(pair: Pair) -> None:
         sign.write(".")
 
 
-@pytest.fixture
-def pair(kafka: Broker, tmp_path: Path) -> Iterator[Pair]:
-    """Both runs, which commit when they are told to; effects of events are committed, and others in transactions."""
-    (tmp_path / "commit").touch()
-    with running(
-        kafka.bootstrap,
-        f"t{uuid.uuid4().hex[:8]}",
-        tmp_path,
-        "tests.features.apps.transactional",
-        **APPS["exactly-once"].topics,
-        env={
-            "FEATURES_COMMIT": "600",
-            "FEATURES_COMMIT_WHEN": str(tmp_path / "commit"),
-        },
-    ) as pair:
-        _few(pair)
-        _open(pair, appended=FEW, committed=0)
-        commit(pair)
-        pair.wait_for(dict.fromkeys(EFFECTS, FEW))
-        _few(pair)
-        _open(pair, appended=2 * FEW, committed=FEW)
-        yield pair
-
-
-def test_white_sends_count_when_they_are_committed(pair: Pair) -> None:
+def test_white_sends_count_when_they_are_committed(kafka: Broker, namespace: str, tmp_path: Path) -> None:
     """R7: `Report` after every open transaction is committed. Where they are aborted instead, since somebody else has
     taken the transactional ids, there is no `Report`, but an `Abort` that says so. Faust ends its worker then, with
     snapkafka or without."""
-    view = pair.observer.decided(pair.observer.ask("never committed", ttl_ms=2_000))
-    assert view.failure is not None, "captured, and what it says was sent may yet be aborted"
-    assert view.failure.code == "ttl"
+    (tmp_path / "commit").touch()
+    with running(
+        kafka.bootstrap,
+        namespace,
+        tmp_path,
+        "tests.features.apps.transactional",
+        **APPS["exactly-once"].topics,
+        env={"FEATURES_COMMIT": "600", "FEATURES_COMMIT_WHEN": str(tmp_path / "commit")},
+    ) as pair:
+        run_few(pair, committed=0)
+        commit(pair)
+        pair.wait_for(dict.fromkeys(EFFECTS, FEW))
+        run_few(pair, committed=FEW)
 
-    epoch = pair.observer.ask("committed late", ttl_ms=40_000)
-    commit(pair)
-    view = pair.observer.decided(epoch)
-    assert view.failure is None, view.failure
+        view = pair.observer.decided(pair.observer.ask("never committed", ttl_ms=2_000))
+        assert view.failure is not None, "captured, and what it says was sent may yet be aborted"
+        assert view.failure.code == "ttl"
 
-    pair.wait_for(dict.fromkeys(EFFECTS, 2 * FEW))
-    _few(pair)
-    _open(pair, appended=3 * FEW, committed=2 * FEW)
-    epoch = pair.observer.ask("fenced", ttl_ms=40_000)
-    fence(pair)
-    commit(pair)
-    view = pair.observer.decided(epoch)
-    assert view.failure is not None
-    assert view.failure.code == "send-failed"
-    assert "ProducerFenced" in view.failure.reason
-    workers = [worker for side in pair.sides for worker in side.system.workers]
-    wait_until("both workers to end", lambda: all(w.status == 1 for w in workers), timeout_s=60)
-    for side in pair.sides:
-        found = count_records(pair.bootstrap, side.id, [*EFFECTS, "exact-out"], "read_committed")
-        # What an app sends to topics that it does not read goes outside transactions.
-        assert found == {"exact-mid": 2 * FEW, "exact-changelog": 2 * FEW, "exact-out": 3 * FEW}
+        epoch = pair.observer.ask("committed late", ttl_ms=40_000)
+        commit(pair)
+        view = pair.observer.decided(epoch)
+        assert view.failure is None, view.failure
+
+        pair.wait_for(dict.fromkeys(EFFECTS, 2 * FEW))
+        run_few(pair, committed=2 * FEW)
+        epoch = pair.observer.ask("fenced", ttl_ms=40_000)
+        fence(pair)
+        commit(pair)
+        view = pair.observer.decided(epoch)
+        assert view.failure is not None
+        assert view.failure.code == "send-failed"
+        assert "ProducerFenced" in view.failure.reason
+        workers = [worker for side in pair.sides for worker in side.system.workers]
+        wait_until("both workers to end", lambda: all(w.status == 1 for w in workers), timeout_s=60)
+        for side in pair.sides:
+            found = count_records(pair.bootstrap, side.id, [*EFFECTS, "exact-out"], "read_committed")
+            # What an app sends to topics that it does not read goes outside transactions.
+            assert found == {"exact-mid": 2 * FEW, "exact-changelog": 2 * FEW, "exact-out": 3 * FEW}

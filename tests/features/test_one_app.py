@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-import uuid
 from pathlib import Path
 
 import pytest
 
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker, create_topics
+from snapkafka.testing import Broker
 from tests.driver.live import live
 
 from .harness import count_records, produce
@@ -25,18 +24,11 @@ def test_no_position_is_committed_past_what_waits_before_a_marker(
 ) -> None:
     """Messages wait in the queue of a slow agent, a marker lies behind them, and commits go on: a crash would lose
     whatever was committed and not done."""
-    app = f"{namespace}-app"
-    create_topics(kafka.bootstrap, f"{namespace}-in-going", partitions=2)
-    with live(kafka, namespace, tmp_path, topics=("mid", "out"), tables=(), app=app) as run:
+    with live(kafka, namespace, tmp_path, topics=("in-going", "mid", "out"), tables=()) as run:
         mid = TopicPartition(run.topic("mid"), 0)
-
-        def committed() -> int:
-            found: int = run.observer.call(run.observer.admin.committed(app)).get(mid, (0, ""))[0]
-            return found
-
-        run.start(APP, FEATURES_KIND="queueing", FEATURES_ID=app, FEATURES_INPUT=f"{namespace}-in")
+        run.start(APP, FEATURES_KIND="queueing")
         run.await_workers()
-        produce(kafka.bootstrap, f"{namespace}-in-going", [(f"k{n}", b"{}", None) for n in range(WAITING)])
+        produce(kafka.bootstrap, run.topic("in-going"), [(f"k{n}", b"{}", None) for n in range(WAITING)])
         run.until("all messages to wait for the slow agent", lambda: run.count("mid") == WAITING)
         assert run.take("behind").failure is None
         ends = run.observer.call(run.observer.admin.log_ends([mid]))
@@ -44,27 +36,25 @@ def test_no_position_is_committed_past_what_waits_before_a_marker(
         seen, deadline = 0, time.monotonic() + 60
         while seen < WAITING:
             assert time.monotonic() < deadline, f"only {seen} of {WAITING} messages were done"
-            at = committed()
-            seen = count_records(kafka.bootstrap, app, ["out"])["out"]
+            at = run.committed.get(mid, 0)
+            seen = count_records(kafka.bootstrap, run.app, ["out"])["out"]
             assert at <= seen + (seen == WAITING), f"{at} committed, and {seen} done"
-        run.until("the position to pass the messages", lambda: committed() >= WAITING)
+        run.until("the position to pass the messages", lambda: run.committed.get(mid, 0) >= WAITING)
 
 
-def test_r2_a_red_record_of_a_standby_changelog_turns_its_reader_red(kafka: Broker, tmp_path: Path) -> None:
+def test_r2_a_red_record_of_a_standby_changelog_turns_its_reader_red(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
     """R2: turn red before taking in red, whoever reads it. The second worker hears by headers only, and gets no other
     record than those of the changelog that it is a standby of."""
-    namespace = f"t{uuid.uuid4().hex[:8]}"
-    source = f"{namespace}-in"
-    inputs = [f"{source}-{name}" for name in ("kept", "rates", "groups", "orders", "members")]
-    create_topics(kafka.bootstrap, *inputs, partitions=2)
-    with live(kafka, namespace, tmp_path, topics=["kept-out"], tables=("kept", "groups")) as run:
-        env = {"FEATURES_ID": run.app, "FEATURES_INPUT": source}
-        first = run.start("tests.features.apps.shared", **env)
-        second = run.start("tests.features.apps.shared", **env, FEATURES_HEAR="headers")
+    inputs = [f"in-{name}" for name in ("kept", "rates", "groups", "orders", "members")]
+    with live(kafka, namespace, tmp_path, topics=[*inputs, "kept-out"], tables=("kept", "groups")) as run:
+        first = run.start("tests.features.apps.shared")
+        second = run.start("tests.features.apps.shared", FEATURES_HEAR="headers")
         run.await_workers()
         views = {view.hello.pid: view for view in run.observer.state.living()}
         writes, stands_by = views[first.pid], views[second.pid]
-        (read,) = (tp for tp in writes.inputs if tp.topic == inputs[0])
+        (read,) = (tp for tp in writes.inputs if tp.topic == run.topic("in-kept"))
         epoch = run.observer.ask("s", ttl_ms=30_000)
         snapshots = run.observer.state.snapshots
         run.until(

@@ -1,14 +1,25 @@
-"""R10: where a recovered changelog holds effects of events that will run again, the snapshot says up to where."""
+"""R10: where a recovered changelog holds effects of events that will run again, the snapshot says up to where. And for
+an app that does not run: its inputs are cut where its group would go on, as the trigger states."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
-from snapkafka.testing import Broker
+from snapkafka import ops
+from snapkafka.checks import Verdict
+from snapkafka.errors import TriggerRefusedError
+from snapkafka.protocol import NOBODY, Captured, InputCut
+from snapkafka.testing import Broker, Worker, create_topics
+from tests.chaos.judge import read_log, verdict_of
+from tests.driver.live import Live, live
 
-from .replaying import counting
+from .harness import count_records, produce, read_topics
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -17,6 +28,101 @@ COUNT = 60
 BEFORE = 20
 #: Behind them, and never begun before the crash.
 LATER = 14
+
+
+class Counting(Live):
+    """The app, its workers and its log; and another app that reads the same input for itself."""
+
+    def __init__(self, run: Live, env: Mapping[str, str]) -> None:
+        super().__init__(run.system, run.observer, run.app, run.partitions)
+        self.env = {"FEATURES_COMMIT": "600", **self.names, **env}
+
+    def start_one(self, *, app: str = "", **env: str) -> Worker:
+        """One more worker, with more of `FEATURES_...` for it alone."""
+        more = {f"FEATURES_{name.upper()}": value for name, value in env.items()}
+        module, app = "tests.features.apps.counting", app or self.app
+        return self.system.start_worker(app, self.env | {"FEATURES_ID": app} | more, module=module)
+
+    def start_beside_another_app(self, **env: str) -> tuple[Worker, int]:
+        """Start a worker of this app, and one of another that stays; return that of this one, and its process."""
+        worker = self.start_one(**env)
+        other = f"{self.app}-other"
+        create_topics(self.system.bootstrap, f"{other}-counted-out", partitions=2)
+        compact = {"cleanup.policy": "compact"}
+        create_topics(self.system.bootstrap, f"{other}-counted-changelog", partitions=2, config=compact)
+        self.start_one(app=other, commit="0.5")
+        self.await_workers()
+        (mine,) = (v.process for v in self.observer.state.living() if v.hello.app == self.app)
+        return worker, mine
+
+    def feed(self, count: int) -> dict[int, int]:
+        """Send so many records; where each partition ends now."""
+        records = [(f"k{n % 7}", b"{}", None) for n in range(count)]
+        places = produce(self.system.bootstrap, self.topic("in-counted"), records)
+        return {partition: offset + 1 for partition, offset in sorted(places)}
+
+    def await_effects(self, count: int, *, timeout_s: float = 60.0) -> None:
+        """Until so many events have had theirs, in the table and in the output."""
+
+        def written() -> bool:
+            found = count_records(self.system.bootstrap, self.app, ["counted-out"])["counted-out"]
+            return self.count("counted-changelog") >= count and found >= count
+
+        self.until(f"the effects of {count} events to be in the log", written, timeout_s)
+
+    def ran(self) -> dict[int, list[int]]:
+        """By partition, which events have an output, in the order of these."""
+        found: dict[int, list[int]] = {0: [], 1: []}
+        for record in read_topics(self.system.bootstrap, self.topic("counted-out")).get("", ()):
+            if source := record.header("src"):  # a marker has none
+                _, _, partition, offset = source.split("|")
+                found[int(partition)].append(int(offset))
+        return found
+
+    @property
+    def done(self) -> int:
+        """The committed positions of both partitions together."""
+        return sum(self.committed.values())
+
+    def await_left(self, *processes: int, timeout_s: float = 60.0) -> None:
+        views = self.observer.state.processes
+        self.until("all to have left", lambda: all(views[it].left is not None for it in processes), timeout_s)
+
+    def bury(self, *dead: int) -> None:
+        """A snapshot in vain: these processes are waited for, and after that they are not waited for again."""
+        self.take("with a corpse", ttl_ms=500)
+        self.await_left(*dead, timeout_s=20)
+
+    def capture(self, name: str) -> Captured:
+        view = self.take(name, ttl_ms=10_000)
+        assert view.failure is None, view.failure
+        return self.observer.state.captured(view.epoch)
+
+    def cuts(self, captured: Captured) -> dict[int, InputCut]:
+        """Of the inputs of this app, by partition."""
+        return {cut.partition: cut for cut in captured.inputs if cut.app == self.app}
+
+    def verdict(self, captured: Captured) -> tuple[Verdict, dict[str, int]]:
+        """What the log says of a snapshot."""
+        log = read_log(self.observer)
+        verdict, counts = verdict_of(self.observer.state, log, captured.epoch)
+        return verdict, dict(counts)
+
+    def judge_replays(self, captured: Captured, effects: dict[int, int]) -> None:
+        """V5 names every effect of an event that will run again, and none but events that ran again since."""
+        verdict, counts = self.verdict(captured)
+        named = sum(effects[cut.partition] - cut.position for cut in captured.inputs)
+        assert (verdict, counts.pop("replayed")) == (Verdict.VERIFIED_WITH_REPLAYS, named)
+        assert counts.keys() <= {"ran-twice"}
+
+
+@contextlib.contextmanager
+def counting(
+    kafka: Broker, namespace: str, folder: Path, env: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Counting]:
+    """The app without workers; those that are started end with the block."""
+    with live(kafka, namespace, folder, topics=["in-counted", "counted-out"], tables=["counted"]) as run:
+        yield Counting(run, env)
 
 
 #: Where a worker keeps its table: the store, and whether the next one begins with what the killed one left on its disk.
@@ -39,7 +145,7 @@ def test_after_a_crash_the_snapshot_says_up_to_where_events_run_again(
         zeroth = run.start_one(commit="0.5")
         run.await_workers()
         run.feed(BEFORE)
-        run.until("positions to be committed", lambda: run.committed == BEFORE)
+        run.until("positions to be committed", lambda: run.done == BEFORE)
         run.system.interrupt(zeroth)
         first = run.start_one()
         run.await_workers()
@@ -47,7 +153,7 @@ def test_after_a_crash_the_snapshot_says_up_to_where_events_run_again(
         effects = run.feed(COUNT)
         run.await_effects(BEFORE + COUNT)
         run.system.kill(first)
-        assert run.committed == BEFORE, "a position was committed: nothing is run again"
+        assert run.done == BEFORE, "a position was committed: nothing is run again"
         ends = effects | run.feed(LATER)
         dead = set(run.observer.state.processes)
         run.start_one(sleep="0.3")
@@ -91,7 +197,7 @@ def test_what_waits_while_tables_are_recovered_is_run(
         first = run.start_one(commit="0.5" if committed else "600")
         run.feed(BEFORE)
         run.await_effects(BEFORE)
-        run.until("positions to be committed", lambda: run.committed == (BEFORE if committed else 0))
+        run.until("positions to be committed", lambda: run.done == (BEFORE if committed else 0))
         run.system.kill(first)
         ends = run.feed(COUNT)
         run.start_one(lingers="1.2")
@@ -108,3 +214,93 @@ def test_what_waits_while_tables_are_recovered_is_run(
             for offset in set(range(ends[partition])) - set(ran)
         ]
         assert bool(passed_over) == bool(switch), passed_over
+
+
+# -- apps that do not run ----
+
+
+@pytest.mark.parametrize("ends", ["in order", "by a kill"])
+def test_r10_an_app_that_does_not_run_is_part_of_a_snapshot(
+    kafka: Broker, namespace: str, tmp_path: Path, ends: str
+) -> None:
+    """Its positions are what its group has committed. After a stop in order nothing runs again; after a kill the
+    events past that do, and the snapshot says so. Retired, it is no part of a snapshot any more."""
+    with counting(kafka, namespace, tmp_path) as run:
+        worker, mine = run.start_beside_another_app()
+        effects = run.feed(COUNT)
+        run.await_effects(COUNT)
+        assert run.done == 0
+        if ends == "in order":
+            run.system.interrupt(worker)
+            run.await_left(mine)
+        else:
+            run.system.kill(worker)
+            run.bury(mine)
+            run.await_empty_group()
+        waiting = run.feed(BEFORE)
+
+        captured = run.capture("without it")
+        cuts = run.cuts(captured)
+        assert len(cuts) == 2
+        assert {cut.receiver for cut in cuts.values()} == {NOBODY}, "no process has cut them"
+        committed = effects if ends == "in order" else dict.fromkeys(effects, 0)
+        assert {partition: cut.position for partition, cut in cuts.items()} == committed
+        assert {partition: cut.log_end for partition, cut in cuts.items()} == waiting
+        assert {cut.app for cut in captured.changelogs} == {run.app, f"{run.app}-other"}
+        again = 0 if ends == "in order" else COUNT  # each with a table write
+        verdict = Verdict.VERIFIED_WITH_REPLAYS if again else Verdict.VERIFIED
+        assert run.verdict(captured) == (verdict, {"replayed": again} if again else {})
+
+        asyncio.run(ops.retire(run.system.connection, namespace, run.app))
+        run.until("the retirement to be read", lambda: run.app in run.observer.state.retired)
+        captured = run.capture("after it was retired")
+        assert {cut.app for cut in captured.inputs} == {f"{run.app}-other"}
+        assert run.verdict(captured)[0] is Verdict.VERIFIED
+
+
+def test_r10_an_app_that_reads_from_the_latest_record_is_cut_there(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """It has committed nothing, and does not run: what lies in its input it will never read. What comes behind the
+    trigger it would have, and is in flight."""
+    with counting(kafka, namespace, tmp_path) as run:
+        run.feed(BEFORE)
+        worker, mine = run.start_beside_another_app(reset="latest")
+        run.system.kill(worker)
+        run.bury(mine)
+        run.await_empty_group()
+        skipped = run.feed(COUNT)
+        assert run.done == 0
+
+        captured = run.capture("without it")
+        assert {partition: cut.position for partition, cut in run.cuts(captured).items()} == skipped
+        assert run.verdict(captured) == (Verdict.VERIFIED, {})
+
+
+def test_r10_an_app_that_runs_without_snapkafka_is_no_stopped_one(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """R10: an app is stopped only if its group is seen to be empty. Started with SNAPKAFKA=off beside another one that
+    takes part, it runs events of which its group has committed nothing yet: no snapshot is taken, by name. Stopped in
+    order it is cut where it stopped, and no event would run twice."""
+    with counting(kafka, namespace, tmp_path) as run:
+        worker, mine = run.start_beside_another_app()
+        run.system.interrupt(worker)
+        run.await_left(mine)
+        run.env["SNAPKAFKA"] = "off"
+        without = run.start_one()
+        effects = run.feed(COUNT)
+        run.await_effects(COUNT)
+        assert run.done == 0, "or nothing would be wrong with what is committed"
+
+        with pytest.raises(TriggerRefusedError) as refused:
+            run.take("while it runs", ttl_ms=10_000)
+        assert refused.value.facts["reason"] == "app-runs-without"
+        assert f"app {run.app} runs without snapkafka: its consumer group has 1 members" in str(refused.value)
+
+        run.system.interrupt(without)
+        run.await_empty_group()
+        captured = run.capture("after it was stopped")
+        assert {partition: cut.position for partition, cut in run.cuts(captured).items()} == effects
+        assert sum(cut.end for cut in captured.changelogs if cut.app == run.app) == COUNT
+        assert run.verdict(captured)[0] is Verdict.VERIFIED

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,33 +20,33 @@ from . import harness
 
 pytestmark = pytest.mark.timeout(200)
 
-MODULE = "tests.features.apps.unsettled"
 
+class Unsettled(Live):
+    """A worker on a broker of its own, which says in files of `reported` how far it is."""
 
-@dataclass
-class Unsettled:
-    """A worker on a broker of its own."""
-
-    broker: EmbeddedKafka
-    run: Live
-    reported: Path
+    def __init__(self, broker: EmbeddedKafka, run: Live) -> None:
+        super().__init__(run.system, run.observer, run.app, run.partitions)
+        self.broker, self.reported = broker, self.system.folder / "told"
+        self.reported.mkdir()
 
     def do(self, key: str, value: str) -> None:
         record = (key, json.dumps(value).encode(), None)
-        harness.produce(self.broker.bootstrap, self.run.topic("in-orders"), [record])
+        harness.produce(self.broker.bootstrap, self.topic("in-orders"), [record])
+        if value != "freeze":
+            self.wait_for(f"done-{key}")
 
     def wait_for(self, name: str) -> None:
-        self.run.until(f"the app to write {name}", (self.reported / name).exists)
+        self.until(f"the app to write {name}", (self.reported / name).exists)
 
     def verdict(self, name: str) -> tuple[Verdict, dict[str, int], CutView]:
         """Of a new snapshot, with what was found."""
         for n in range(3):  # the result of a send may come while a snapshot is open
-            snapshot = self.run.take(f"{name} {n}", ttl_ms=20_000)
+            snapshot = self.take(f"{name} {n}", ttl_ms=20_000)
             if snapshot.failure is None:
                 break
             assert snapshot.failure.code in ("send-failed", "send-unsettled"), snapshot.failure
         assert snapshot.failure is None, snapshot.failure
-        observer = self.run.observer
+        observer = self.observer
         log = read_log(observer)
         verdict, counts = verdict_of(observer.state, log, snapshot.epoch)
         return verdict, dict(counts), CutView(observer.state.captured(snapshot.epoch), log.bounds)
@@ -55,7 +54,7 @@ class Unsettled:
     def table(self, view: CutView) -> dict[Any, Any]:
         """The table of a snapshot: the last white value of each key below the end."""
         found = {}
-        topic, observer = self.run.topic("orders-changelog"), self.run.observer
+        topic, observer = self.topic("orders-changelog"), self.observer
         white = {
             record[1:3]
             for place, records in read_log(observer).records.items()
@@ -71,8 +70,6 @@ class Unsettled:
 
 @pytest.fixture
 def unsettled(namespace: str, tmp_path: Path) -> Iterator[Unsettled]:
-    reported = tmp_path / "told"
-    reported.mkdir()
     topics = ("in-orders", "orders-out")
     with (
         EmbeddedKafka() as broker,
@@ -80,18 +77,17 @@ def unsettled(namespace: str, tmp_path: Path) -> Iterator[Unsettled]:
     ):
         settings = {"cleanup.policy": "compact", "max.message.bytes": "2000"}
         create_topics(broker.bootstrap, run.topic("orders-changelog"), partitions=1, config=settings)
-        run.start(MODULE, FEATURES_ID=run.app, FEATURES_INPUT=run.topic("in"), FEATURES_TOLD=str(reported))
+        found = Unsettled(broker, run)
+        run.start("tests.features.apps.unsettled", FEATURES_TOLD=str(found.reported))
         run.await_workers()
-        yield Unsettled(broker, run, reported)
+        yield found
 
 
 def test_r7_a_table_write_that_was_refused_and_is_the_last_is_in_the_verdict(unsettled: Unsettled) -> None:
     """The live table has the value, the log has not, and nothing that comes after it shows that anything is missing."""
     unsettled.do("kept", "small")
-    unsettled.wait_for("done-kept")
     assert unsettled.verdict("before")[:2] == (Verdict.VERIFIED, {})
     unsettled.do("lost", "refuse")
-    unsettled.wait_for("done-lost")
     verdict, counts, view = unsettled.verdict("after")
     assert (verdict, counts) == (Verdict.UNVERIFIABLE, {"send-failed": 1})
     (sender,) = (s for s in view.captured.senders if s.topic.endswith("-changelog"))
@@ -101,13 +97,11 @@ def test_r7_a_table_write_that_was_refused_and_is_the_last_is_in_the_verdict(uns
 
 def test_r15_a_table_write_that_fits_without_our_header_arrives(unsettled: Unsettled) -> None:
     unsettled.do("fits", "fit")
-    unsettled.wait_for("done-fits")
     unsettled.do("next", "small")
-    unsettled.wait_for("done-next")
     verdict, counts, view = unsettled.verdict("after")
     assert (verdict, counts) == (Verdict.VERIFIED, {})
     assert {key: len(value) for key, value in unsettled.table(view).items()} == {"fits": 1_910, "next": 5}
-    written = harness.read_topics(unsettled.broker.bootstrap, unsettled.run.topic("orders-changelog"))[""]
+    written = harness.read_topics(unsettled.broker.bootstrap, unsettled.topic("orders-changelog"))[""]
     assert [record.stamp is None for record in written] == [True, False]
 
 
@@ -117,7 +111,6 @@ def test_r8_a_send_that_timed_out_and_lies_in_the_log_counts_as_sent_with_the_ne
     """The broker is stopped for longer than the producer waits, and serves what it was sent when it goes on. Nothing of
     its sender shows whether it is in the log, until something of it lies above."""
     unsettled.do("before", "small")
-    unsettled.wait_for("done-before")
     unsettled.do("late", "freeze")
     unsettled.wait_for("waiting")
     freeze(unsettled.broker)
@@ -126,15 +119,14 @@ def test_r8_a_send_that_timed_out_and_lies_in_the_log_counts_as_sent_with_the_ne
         unsettled.wait_for("failed")
     finally:
         thaw(unsettled.broker)
-    unsettled.run.until("the table write to land", lambda: unsettled.run.count("orders-changelog") == 2)
+    unsettled.until("the table write to land", lambda: unsettled.count("orders-changelog") == 2)
     verdict, counts, _ = unsettled.verdict("after")
     assert counts.get("white-unsettled", 0) >= 1, "else nothing timed out"
     assert verdict is Verdict.UNVERIFIABLE
     unsettled.do("next", "small")
-    unsettled.wait_for("done-next")
     verdict, counts, view = unsettled.verdict("later")
     assert (verdict, set(counts)) == (Verdict.VERIFIED, {"landed"})
     assert unsettled.table(view) == {"before": "small", "late": "freeze", "next": "small"}
-    (sender,) = (s for s in view.captured.senders if s.topic == unsettled.run.topic("orders-changelog"))
+    (sender,) = (s for s in view.captured.senders if s.topic == unsettled.topic("orders-changelog"))
     assert sender.white_end == 3
     assert [item.refused for item in sender.unacknowledged] == [False]

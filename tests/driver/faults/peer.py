@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +10,7 @@ from aiokafka import AIOKafkaConsumer
 from snapkafka.clients import participant
 from snapkafka.kafka import compose_trigger
 from snapkafka.protocol import SnapshotView
+from snapkafka.until import until
 
 
 class Peer:
@@ -45,12 +45,7 @@ class Peer:
 
     async def until(self, what: str, holds: Any, within_s: float = 40.0) -> None:
         """Wait for something that the ledger, or the app, comes to show."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + within_s
-        while not holds():
-            if loop.time() > deadline:
-                raise TimeoutError(f"waited {within_s:.0f} s for {what}")
-            await asyncio.sleep(0.02)
+        await until(holds, within_s, what, every_s=0.02)
 
     async def stop(self) -> None:
         """End."""

@@ -179,6 +179,18 @@ def each(
     return agent_of
 
 
+def count(
+    app: Any, name: str, table: Any, value: Callable[[Any], Any] = lambda found: found, **options: Any
+) -> Any:
+    """An agent that counts events by key in a table, and tells how many; options as for `each`."""
+
+    async def counts(event: Any) -> dict[str, Any]:
+        table[event.key] += 1
+        return {"count": value(table[event.key])}
+
+    return each(app, name, **options)(counts)
+
+
 def pass_on(
     app: Any,
     name: str,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -64,22 +63,6 @@ async def write_in_a_transaction() -> None:
         await producer.send_and_wait(f"{P}out", b"in a transaction")
 
 
-async def write_in_another_loop() -> None:
-    problems: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            asyncio.run(write())
-        except BaseException as error:
-            problems.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    await asyncio.to_thread(thread.join)
-    if problems:
-        raise problems[0]
-
-
 async def read() -> None:
     async with AIOKafkaConsumer(bootstrap_servers=BROKER) as reader:
         reader.assign([IN])
@@ -132,7 +115,7 @@ COMMIT = OffsetCommitRequest(f"{P}shop", -1, "", -1, [(IN.topic, [(0, 3, "")])])
 HARM: dict[str, Callable[[], Awaitable[Any]]] = {
     "write": write,
     "write in a transaction": write_in_a_transaction,
-    "write in another event loop": write_in_another_loop,
+    "write in another event loop": lambda: asyncio.to_thread(lambda: asyncio.run(write())),
     "read": read,
     "read the ends": ends,
     "join the group": join_the_group,

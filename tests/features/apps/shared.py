@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.features.apps.common import each, new_app
+from tests.features.apps.common import count, each, new_app
 
 app = new_app(table_standby_replicas=1)
 KEYS = [f"k{n}" for n in range(5)]
@@ -52,11 +52,5 @@ async def looks_at_groups(event: Any) -> dict[str, Any]:
     return {"known": len(known)}
 
 
-kept = app.Table("kept", key_type=str, value_type=int, default=int)
-
-
-@each(app, "kept")
-async def keeps(event: Any) -> dict[str, Any]:
-    """Each worker writes its part of the table, and is the standby of the other one's."""
-    kept[event.key] += 1
-    return {"count": kept[event.key]}
+# Each worker writes its part of the table, and is the standby of the other one's.
+count(app, "kept", app.Table("kept", key_type=str, value_type=int, default=int))

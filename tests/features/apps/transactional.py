@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tests.features.apps.common import both_ways, commit_on_signal, each, new_app, saw, target, tell
+from tests.features.apps.common import both_ways, commit_on_signal, count, each, new_app, saw, target, tell
 
 app = new_app(
     processing_guarantee="exactly_once",
@@ -35,12 +35,7 @@ rocks_out = target(app, "rocks-out")
 rocks = app.Table("rocks", key_type=str, value_type=int, default=int, store="rocksdb:rocks")
 
 
-@each(app, "rocks", out=rocks_mid)
-async def counts_in_rocksdb(event: Any) -> dict[str, Any]:
-    rocks[event.key] += 1
-    return {"count": rocks[event.key]}
-
-
+count(app, "rocks", rocks, out=rocks_mid)
 tell(app, "rocks-again", of=rocks_mid, out=rocks_out)
 
 
