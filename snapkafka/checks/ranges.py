@@ -92,11 +92,8 @@ def _deleted(view: CutView) -> Iterator[Finding]:
         start, senders = view.log_start(tp), view.senders.get(tp, {}).values()
         white_end = max((sender.white_end for sender in senders), default=0)
         for source in sources if tp not in view.recreated else ():
-            app, position, log_end = (
-                source.app,
-                source.position,
-                source.log_end if source.end_known else start,
-            )
+            app, position = source.app, source.position
+            log_end = source.log_end if source.end_known else start
             if source.low < (end := min(position, start)):
                 yield Finding("unread", *tp, source.low, app=app, a=end - 1)
             if (gone := min(start, white_end) - position) > 0:

@@ -239,9 +239,8 @@ class _Summary:
             place = source.app, TopicPartition(source.topic, source.partition)
             below = min((agent.offset for agent in source.agents), default=source.position)
             spans = self._wanted.causes.get(place, ())
-            found[name] = _Input(
-                source, place, below, red or source.app in self._several or bool(spans), spans
-            )
+            closely = red or source.app in self._several or bool(spans)
+            found[name] = _Input(source, place, below, closely, spans)
         return found
 
     def _record(self, row: Row) -> LogRecord:

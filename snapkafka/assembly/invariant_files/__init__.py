@@ -108,9 +108,7 @@ def _read(where: Iterable[str]) -> list[tuple[Path, str]]:
     found: dict[Path, str] = {}
     for item in where:
         try:
-            for path in _found(
-                item, expand_home(item)
-            ):  # the same file twice is one; a link keeps its own name
+            for path in _found(item, expand_home(item)):  # one file twice is one; a link keeps its own name
                 found[path.parent.resolve() / path.name] = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise BadInputError(f"invariant {item} cannot be read: {error}", hint=CHECK) from error
