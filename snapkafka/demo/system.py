@@ -5,9 +5,8 @@ Tests use it too: it is a real system under load, in a cycle, with money that mu
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Final
 
 from snapkafka.demo.load import Load
@@ -16,43 +15,33 @@ from snapkafka.errors import TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import START_TIMEOUT_S, RunningSystem, create_topics, started
-from snapkafka.until import until
+from snapkafka.until import succeed, until
 
 APPS: Final = ("accounts", "clearing")
 #: Opening an account is a matter of a second or two.
 ASK_AGAIN_S: Final = 10.0
 
 
-@contextlib.contextmanager
 def running_system(
-    bootstrap: str,
-    namespace: str,
-    *,
-    env: Callable[[str, int], Mapping[str, str]] | None = None,
-) -> Iterator[RunningSystem]:
-    """Start the topics and the four workers; stop them at the end of the block.
+    bootstrap: str, namespace: str, *, env: Callable[[str, int], Mapping[str, str]] | None = None
+) -> AbstractContextManager[RunningSystem]:
+    """Create the topics, and start the four workers for the length of a block.
 
     Args:
         bootstrap: the broker.
         namespace: of the snapshots.
         env: settings per worker, by app and number (0, 1).
     """
-    prepare(bootstrap)
+    tables = (changelog("accounts", "balances"), changelog("clearing", "passed"))
+    create_topics(bootstrap, *TOPICS, partitions=PARTITIONS)
+    create_topics(bootstrap, *tables, partitions=PARTITIONS, config=CHANGELOG_SETTINGS)
 
     def start(system: RunningSystem) -> None:
         for number in range(2):
             for app in APPS:
                 system.start_worker(app, env(app, number) if env else None, module=f"snapkafka.demo.{app}")
 
-    with started(bootstrap, namespace, start) as system:
-        yield system
-
-
-def prepare(bootstrap: str) -> None:
-    """Create the topics."""
-    tables = (changelog("accounts", "balances"), changelog("clearing", "passed"))
-    create_topics(bootstrap, *TOPICS, partitions=PARTITIONS)
-    create_topics(bootstrap, *tables, partitions=PARTITIONS, config=CHANGELOG_SETTINGS)
+    return started(bootstrap, namespace, start)
 
 
 async def open_accounts(load: Load, admin: KafkaTopicAdmin, system: RunningSystem) -> None:
@@ -68,13 +57,8 @@ async def open_accounts(load: Load, admin: KafkaTopicAdmin, system: RunningSyste
         system.check_alive()
         return sum((await admin.log_ends(tps)).values()) >= ACCOUNTS
 
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while True:
+    async def ask() -> None:
         await load.open_accounts()
-        try:
-            await until(opened, ASK_AGAIN_S, "the accounts to be opened")
-        except TimedOutError:
-            if time.monotonic() > deadline:
-                raise
-        else:
-            return
+        await until(opened, ASK_AGAIN_S, "the accounts to be opened")
+
+    await succeed(ask, START_TIMEOUT_S, TimedOutError)

@@ -11,6 +11,7 @@ import inspect
 import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -269,10 +270,9 @@ async def _abort(context: Any, error: SnapkafkaError) -> None:
     await context.abort(grpc.StatusCode[error.grpc], detail, (("snapkafka-code", error.code),))
 
 
-@contextlib.asynccontextmanager
-async def serving_grpc(
+def serving_grpc(
     connection: Connection, namespace: str, settings: Settings, bounds: Bounds | None = None
-) -> AsyncIterator[str]:
+) -> AbstractAsyncContextManager[str]:
     """Serve gRPC on a real Kafka for the length of a block; provide its address.
 
     Raises:
@@ -298,8 +298,7 @@ async def serving_grpc(
             bounds=limits,
         )
 
-    async with serving(make, settings, limits) as address:
-        yield address
+    return serving(make, settings, limits)
 
 
 def handlers(servicer: Servicer) -> grpc.GenericRpcHandler:

@@ -80,9 +80,8 @@ class RunningSystem:
         """
         from confluent_kafka import Producer
 
-        producer = Producer(
-            {"bootstrap.servers": self.bootstrap, "log_level": 0, "partitioner": "murmur2_random"}
-        )
+        settings = {"bootstrap.servers": self.bootstrap, "log_level": 0, "partitioner": "murmur2_random"}
+        producer = Producer(settings)
         for value in values:
             raw = value if isinstance(value, bytes) else json.dumps(value).encode()
             producer.produce(topic, raw, key=key.encode() if isinstance(key, str) else key)
@@ -101,16 +100,13 @@ class RunningSystem:
         self.check_alive()
         self._taken += 1
         name = f"test-{self._taken}"
-        taken = ops.trigger(
-            self.connection,
-            self.namespace,
-            snapshot_id=name,
-            ttl_ms=ttl_ms,
-            align=align,
-            who="snapkafka.testing",
-            wait=True,
-        )
-        epoch = await_work(taken).epoch
+        asked: dict[str, Any] = {
+            "snapshot_id": name,
+            "ttl_ms": ttl_ms,
+            "align": align,
+            "who": "snapkafka.testing",
+        }
+        epoch = await_work(ops.trigger(self.connection, self.namespace, wait=True, **asked)).epoch
         return Taken(self.connection, self.namespace, self.storage, name, epoch)
 
     def wait_until(self, what: str, condition: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
@@ -154,9 +150,8 @@ class RunningSystem:
             arguments = ["faust", "-A", module, "worker", "-l", "warn", *options]
         else:
             arguments = ["snapkafka.testing.run_worker", app, self.bootstrap, data]
-        self.workers.append(
-            worker := Worker(app, self.folder / f"{name}.txt", arguments, {**here, **(env or {})})
-        )
+        worker = Worker(app, self.folder / f"{name}.txt", arguments, {**here, **(env or {})})
+        self.workers.append(worker)
         return worker
 
     def workers_of(self, app: str) -> list[Worker]:

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +14,9 @@ from typing import Final
 
 import pytest
 
-from snapkafka.runtime import start_watchdog
+from snapkafka.runtime import Child
 from snapkafka.testing import HOST, EmbeddedKafka, free_ports
+from snapkafka.until import blocking_until
 
 REALM: Final = "SHOP.TEST"
 CLIENT: Final = f"ann@{REALM}"
@@ -98,23 +98,15 @@ def kerberos() -> Iterator[Kerberos]:
             run(admin, "-r", REALM, "-q", f"addprinc -randkey {principal}")
             run(admin, "-r", REALM, "-q", f"ktadd -k {folder}/{name}.keytab {principal}")
         with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [kdc, "-n", "-r", REALM], env=environ,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
-        guard = start_watchdog(process.pid, folder)
-        try:
-            deadline = time.monotonic() + STARTS_WITHIN_S
-            while "starting" not in (said := (folder / "log").read_text()):
-                assert process.poll() is None, said
-                assert time.monotonic() < deadline, f"waited {STARTS_WITHIN_S} s for the Kerberos server"
-                time.sleep(0.1)
-            yield Kerberos(folder)
-        finally:
-            process.kill()
-            process.wait()
-            guard.kill()
-            guard.wait()
+            command = [kdc, "-n", "-r", REALM]
+            with Child(command, env=environ, output=log, folders=[folder], grace_s=0) as server:
+
+                def starts() -> bool:
+                    return server.status is not None or b"starting" in (folder / "log").read_bytes()
+
+                blocking_until(starts, STARTS_WITHIN_S, "the Kerberos server")
+                assert server.status is None, (folder / "log").read_text()
+                yield Kerberos(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

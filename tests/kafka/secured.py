@@ -39,6 +39,7 @@ class Secured:
     """A running broker, and its doors as `host:port`."""
 
     broker: EmbeddedKafka
+    open: str
     sasl: str
     mutual: str
     six: str
@@ -57,13 +58,14 @@ class Secured:
         }
 
     def by_certificate(self, name: str = "client") -> dict[str, str]:
-        """Variables of the environment for the door that asks for a certificate."""
-        return {
-            "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SSL",
-            "SNAPKAFKA_KAFKA_SSL_CA_LOCATION": self.certificates.ca,
-            "SNAPKAFKA_KAFKA_SSL_CERTIFICATE_LOCATION": getattr(self.certificates, name),
-            "SNAPKAFKA_KAFKA_SSL_KEY_LOCATION": getattr(self.certificates, f"{name}_key"),
+        """Variables of the environment for the door that asks for a certificate; of no name: without one."""
+        own = {
+            "CERTIFICATE": getattr(self.certificates, name),
+            "KEY": getattr(self.certificates, f"{name}_key"),
         }
+        files = {"CA": self.certificates.ca} | (own if name else {})
+        locations = {f"SNAPKAFKA_KAFKA_SSL_{of}_LOCATION": path for of, path in files.items()}
+        return {"SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SSL"} | locations
 
 
 def make_certificates(folder: Path) -> Certificates:
@@ -131,5 +133,11 @@ def secured_broker(folder: Path) -> Iterator[Secured]:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.alter_user_scram_credentials([wanted])[USER].result(30)
         yield Secured(
-            broker, f"{HOST}:{sasl}", f"{HOST}:{mutual}", f"[::1]:{six}", f"{HOST}:{astray}", certificates
+            broker,
+            broker.bootstrap,
+            f"{HOST}:{sasl}",
+            f"{HOST}:{mutual}",
+            f"[::1]:{six}",
+            f"{HOST}:{astray}",
+            certificates,
         )

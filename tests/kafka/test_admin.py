@@ -122,13 +122,10 @@ async def test_no_question_about_a_topic_creates_it(kafka: Broker, topic_prefix:
     """This broker creates what an ordinary client asks for, by its own defaults: a changelog that was deleted would
     come back with `cleanup.policy=delete`."""
     tp = TopicPartition(f"{topic_prefix}a", 0)
-    admin = KafkaTopicAdmin(Connection(bootstrap=kafka.bootstrap, request_timeout_ms=1_500))
-    try:
+    async with KafkaTopicAdmin(Connection(bootstrap=kafka.bootstrap, request_timeout_ms=1_500)) as admin:
         with contextlib.suppress(SnapkafkaError, UnknownTopicOrPartitionError, TimeoutError):
             await asyncio.wait_for(ASKS[ask](admin, tp), 5)
         assert tp.topic not in await admin.describe_topics()
-    finally:
-        await admin.close()
 
 
 async def test_ends_and_starts_are_of_the_partitions_that_exist(
@@ -240,13 +237,12 @@ async def delete_group(kafka: Broker, name: str) -> None:
 
 
 async def test_nobody_at_the_address_is_said_at_once() -> None:
-    admin = KafkaTopicAdmin(Connection(bootstrap="127.0.0.1:1"))
-    for question in (admin.describe_topics(), admin.log_ends([TopicPartition("t", 0)]), admin.groups()):
-        with pytest.raises(BrokerUnavailableError):
-            await question
-    with pytest.raises(BrokerUnavailableError):
-        await admin.commit_positions("g", {TopicPartition("t", 0): 1}, "")
-    await admin.close()
+    tp = TopicPartition("t", 0)
+    async with KafkaTopicAdmin(Connection(bootstrap="127.0.0.1:1")) as admin:
+        committed = admin.commit_positions("g", {tp: 1}, "")
+        for question in (admin.describe_topics(), admin.log_ends([tp]), admin.groups(), committed):
+            with pytest.raises(BrokerUnavailableError):
+                await question
 
 
 async def test_when_records_were_written(

@@ -23,7 +23,14 @@ pytestmark = pytest.mark.timeout(120)
 NOW_MS = 1_790_000_000_000
 
 
-def test_records_come_back_byte_by_byte_and_in_order(kafka: Broker, topic_prefix: str) -> None:
+@pytest.fixture
+def bulk(connection: Connection) -> KafkaBulk:
+    return KafkaBulk(connection)
+
+
+def test_records_come_back_byte_by_byte_and_in_order(
+    kafka: Broker, bulk: KafkaBulk, topic_prefix: str
+) -> None:
     """Null and empty are two things; headers keep order, repeated names and nulls; timestamps are their own."""
     topic = f"{topic_prefix}bulk"
     create_topics(kafka.bootstrap, topic, partitions=2)
@@ -33,7 +40,6 @@ def test_records_come_back_byte_by_byte_and_in_order(kafka: Broker, topic_prefix
         KafkaRecord(topic, 0, -1, b"\xff\x00", b"v" * 100_000, (("ä", b"1"),), 1),
     ]
     many = [KafkaRecord(topic, n % 2, -1, b"%d" % n, b"x", (), NOW_MS) for n in range(2_000)]
-    bulk = KafkaBulk(Connection(bootstrap=kafka.bootstrap))
     offsets = bulk.append([*odd, *many])
     ends = bulk.stable_ends([(topic, 0), (topic, 1)])
     assert ends == {TopicPartition(topic, 0): 1_003, TopicPartition(topic, 1): 1_000}
@@ -50,7 +56,7 @@ def test_records_come_back_byte_by_byte_and_in_order(kafka: Broker, topic_prefix
 
 
 def test_what_was_aborted_is_not_read_and_a_range_may_end_with_a_control_record(
-    kafka: Broker, topic_prefix: str
+    kafka: Broker, bulk: KafkaBulk, topic_prefix: str
 ) -> None:
     topic = f"{topic_prefix}transactions"
     create_topics(kafka.bootstrap, topic, partitions=1)
@@ -61,7 +67,6 @@ def test_what_was_aborted_is_not_read_and_a_range_may_end_with_a_control_record(
         producer.produce(topic, value, partition=0)
         producer.flush(30)
         (producer.commit_transaction if commit else producer.abort_transaction)(30)
-    bulk = KafkaBulk(Connection(bootstrap=kafka.bootstrap))
     assert [record.value for record in bulk.read([(topic, 0, 0, 4)])] == [b"kept"]
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=0)
@@ -74,23 +79,22 @@ def test_what_was_aborted_is_not_read_and_a_range_may_end_with_a_control_record(
 
 
 def test_a_partition_that_the_broker_does_not_know_yet_is_asked_for_again(
-    kafka: Broker, topic_prefix: str
+    kafka: Broker, bulk: KafkaBulk, topic_prefix: str
 ) -> None:
     """As right after its start; a restore would end there, half-way."""
     topic, began = f"{topic_prefix}late", time.monotonic()
     creating = threading.Timer(1.0, create_topics, (kafka.bootstrap, topic), {"partitions": 1})
     creating.start()
-    assert KafkaBulk(Connection(bootstrap=kafka.bootstrap)).stable_ends([(topic, 0)]) == {
-        TopicPartition(topic, 0): 0
-    }
+    assert bulk.stable_ends([(topic, 0)]) == {TopicPartition(topic, 0): 0}
     assert time.monotonic() - began > 0.9, "it was there at once, so this shows nothing"
     creating.join()
 
 
-def test_a_record_that_is_refused_and_a_stop_end_it(kafka: Broker, topic_prefix: str) -> None:
+def test_a_record_that_is_refused_and_a_stop_end_it(
+    kafka: Broker, bulk: KafkaBulk, topic_prefix: str
+) -> None:
     topic = f"{topic_prefix}small"
     create_topics(kafka.bootstrap, topic, partitions=1, config={"max.message.bytes": "1000"})
-    bulk = KafkaBulk(Connection(bootstrap=kafka.bootstrap))
     with pytest.raises(LedgerUnusableError, match=f"{topic}"):
         bulk.append([KafkaRecord(topic, 0, -1, None, b"v" * 2_000, (), -1)])
     bulk.stop.set()
@@ -99,7 +103,7 @@ def test_a_record_that_is_refused_and_a_stop_end_it(kafka: Broker, topic_prefix:
 
 
 def test_many_records_go_into_a_topic_that_takes_small_batches_and_into_others_beside_it(
-    kafka: Broker, topic_prefix: str
+    kafka: Broker, bulk: KafkaBulk, topic_prefix: str
 ) -> None:
     """The limit is the broker's for a batch; each record fits, and all of them together do not."""
     small, usual = f"{topic_prefix}small-batches", f"{topic_prefix}usual-batches"
@@ -111,7 +115,6 @@ def test_many_records_go_into_a_topic_that_takes_small_batches_and_into_others_b
         for topic, size in ((small, 1_000), (usual, 20_000))
     ]
     sent.append(KafkaRecord(small, 0, -1, b"largest", b"v" * 49_900, (), NOW_MS))
-    bulk = KafkaBulk(Connection(bootstrap=kafka.bootstrap))
     bulk.batch_bytes = 49_500
     offsets = bulk.append(sent)
     assert {tp.topic: sorted(of) for tp, of in offsets.items()} == {
@@ -133,12 +136,11 @@ HARMFUL = {
 
 
 async def test_what_is_changed_lets_a_new_topic_take_and_keep_old_and_large_records_and_those_ahead(
-    kafka: Broker, topic_prefix: str
+    kafka: Broker, connection: Connection, admin: KafkaTopicAdmin, topic_prefix: str
 ) -> None:
     """Each of them alone is refused before; of `after.max.ms` it is the broker's default that refuses."""
     topic, now_ms = f"{topic_prefix}new", int(time.time() * 1000)
     create_topics(kafka.bootstrap, topic, partitions=1, config=HARMFUL)
-    connection = Connection(bootstrap=kafka.bootstrap)
     records = [
         KafkaRecord(topic, 0, -1, b"old", b"v", (), now_ms - 30 * DAY),
         KafkaRecord(topic, 0, -1, b"large", b"v" * 2_000, (), now_ms),
@@ -150,17 +152,13 @@ async def test_what_is_changed_lets_a_new_topic_take_and_keep_old_and_large_reco
     carried = Carried(
         records=3, bytes=3_000, oldest_ms=now_ms - 30 * DAY, youngest_ms=now_ms + DAY, largest=2_005
     )
-    admin = KafkaTopicAdmin(connection)
-    try:
-        holding = (await admin.topic_settings(topic))[0]
-        contents = Contents(captured=example().captured, carried={topic: carried}, largest={})
-        changes = contents.changes(topic, holding, recorded={})
-        assert set(changes) == {*HARMFUL, "message.timestamp.after.max.ms"}
-        alter_settings(kafka.bootstrap, topic, changes)
-        holding = (await admin.topic_settings(topic))[0]
-        assert contents.changes(topic, holding, recorded={}) == {}
-    finally:
-        await admin.close()
+    holding = (await admin.topic_settings(topic))[0]
+    contents = Contents(captured=example().captured, carried={topic: carried}, largest={})
+    changes = contents.changes(topic, holding, recorded={})
+    assert set(changes) == {*HARMFUL, "message.timestamp.after.max.ms"}
+    alter_settings(kafka.bootstrap, topic, changes)
+    holding = (await admin.topic_settings(topic))[0]
+    assert contents.changes(topic, holding, recorded={}) == {}
     bulk = KafkaBulk(connection)
     (offsets,) = bulk.append(records).values()
     kept = [

@@ -164,12 +164,8 @@ async def test_the_rights_of_the_page_are_what_each_role_needs(
 async def service_sees(connection: Connection, topic: str, group: str) -> bool:
     """Where an app stands that does not run, and who reads a topic."""
     with contextlib.suppress(LedgerUnusableError):
-        admin = KafkaTopicAdmin(connection)
-        try:
+        async with KafkaTopicAdmin(connection) as admin:
             await admin.committed(group)
-            return group in {found.name for found in await admin.groups()} and bool(
-                await admin.log_ends([TopicPartition(topic, 0)])
-            )
-        finally:
-            await admin.close()
+            seen = group in {found.name for found in await admin.groups()}
+            return seen and bool(await admin.log_ends([TopicPartition(topic, 0)]))
     return False

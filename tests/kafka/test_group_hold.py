@@ -27,11 +27,12 @@ def consumer(kafka: Broker, topic: str, group: str) -> AIOKafkaConsumer:
     )
 
 
-async def test_nobody_joins_a_group_that_is_held(kafka: Broker, topic_prefix: str) -> None:
+async def test_nobody_joins_a_group_that_is_held(
+    kafka: Broker, connection: Connection, admin: KafkaTopicAdmin, topic_prefix: str
+) -> None:
     topic, group = f"{topic_prefix}in", f"{topic_prefix}app"
     create_topics(kafka.bootstrap, topic)
-    connection = Connection(bootstrap=kafka.bootstrap)
-    admin, hold = KafkaTopicAdmin(connection), GroupHold(connection, group)
+    hold = GroupHold(connection, group)
     await hold.acquire()
     worker = consumer(kafka, topic, group)
     try:
@@ -56,11 +57,10 @@ async def test_nobody_joins_a_group_that_is_held(kafka: Broker, topic_prefix: st
         assert [member.client for member in await admin.group_members(group)] != [HOLDER]
     finally:
         await after.stop()
-        await admin.close()
 
 
-async def test_a_hold_lasts_as_long_as_its_heartbeats(kafka: Broker, topic_prefix: str) -> None:
-    hold = GroupHold(Connection(bootstrap=kafka.bootstrap), f"{topic_prefix}app", session_s=SESSION_S)
+async def test_a_hold_lasts_as_long_as_its_heartbeats(connection: Connection, topic_prefix: str) -> None:
+    hold = GroupHold(connection, f"{topic_prefix}app", session_s=SESSION_S)
     await hold.acquire()
     try:
         deadline = time.monotonic() + 2 * SESSION_S
@@ -72,11 +72,12 @@ async def test_a_hold_lasts_as_long_as_its_heartbeats(kafka: Broker, topic_prefi
         await hold.release()
 
 
-async def test_a_holder_that_was_suspended_sets_nothing(kafka: Broker, topic_prefix: str) -> None:
+async def test_a_holder_that_was_suspended_sets_nothing(
+    kafka: Broker, connection: Connection, admin: KafkaTopicAdmin, topic_prefix: str
+) -> None:
     """It sends no heartbeat until its session is over; another one holds the group since."""
     topic, group = f"{topic_prefix}in", f"{topic_prefix}app"
     create_topics(kafka.bootstrap, topic)
-    connection = Connection(bootstrap=kafka.bootstrap)
     suspended = GroupHold(connection, group, session_s=SESSION_S)
     await suspended.acquire()
     assert suspended._beating is not None
@@ -90,7 +91,6 @@ async def test_a_holder_that_was_suspended_sets_nothing(kafka: Broker, topic_pre
         except GroupTakenError:
             assert time.monotonic() < deadline, "the session of the first is over"
             await asyncio.sleep(0.2)
-    admin = KafkaTopicAdmin(connection)
     try:
         await other.commit({TopicPartition(topic, 0): 5}, "")
         with pytest.raises(OvertakenError):
@@ -102,4 +102,3 @@ async def test_a_holder_that_was_suspended_sets_nothing(kafka: Broker, topic_pre
     finally:
         await suspended.release()
         await other.release()
-        await admin.close()

@@ -32,11 +32,8 @@ def command(door: str, environ: dict[str, str]) -> subprocess.CompletedProcess[s
 
 
 async def topics(door: str) -> set[str]:
-    admin = KafkaTopicAdmin(Connection.from_environment(door, os.environ))
-    try:
+    async with KafkaTopicAdmin(Connection.from_environment(door, os.environ)) as admin:
         return set(await admin.describe_topics())
-    finally:
-        await admin.close()
 
 
 @pytest.fixture

@@ -15,10 +15,11 @@ from snapkafka.assembly.cluster import look
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.kafka.cluster.restorable import in_words, restorable
-from snapkafka.protocol import Captured, ChangelogCut, InputCut, SenderEnd, TopicPartition
+from snapkafka.protocol import Captured, ChangelogCut, SenderEnd, TopicPartition
 from snapkafka.testing import EmbeddedKafka
 from tests.kafka.waiting import until
 from tests.unit.base.test_manifest import example
+from tests.worlds.on_disk import read_up_to
 
 RETENTION_MS = 10_000
 #: It looks for what is to be deleted every 100 ms instead of every 5 min, and from the start on.
@@ -48,10 +49,9 @@ def write(broker: EmbeddedKafka, topic: str, *ages_ms: int) -> int:
 
 def captured(position: int, end: int) -> Captured:
     """`orders` is unread from `position` on; a changelog that is deleted much later."""
-    source = InputCut(
-        app="a", topic="orders", topic_id="", partition=0, position=position, noted=position, low=position, log_end=end,
-        receiver=2,
-    )  # fmt: skip
+    source = dataclasses.replace(
+        read_up_to("orders", 0, position, topic_id=""), app="a", low=position, log_end=end
+    )
     sender = SenderEnd(process=2, topic="orders", partition=0, white_end=end, last_seq=1)
     changelog = ChangelogCut(app="a", table="t", topic="log", topic_id="", partition=0, end=1, process=2)
     return dataclasses.replace(

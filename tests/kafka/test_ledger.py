@@ -38,6 +38,12 @@ def bye(n: int) -> Bye:
     return Bye(process=0, n=n)
 
 
+async def opened(ledgers: Callable[[], KafkaLedger]) -> KafkaLedger:
+    ledger = ledgers()
+    await ledger.open()
+    return ledger
+
+
 async def all_of(ledger: KafkaLedger) -> list[Entry]:
     return [entry async for entry in ledger.read(until=await ledger.end())]
 
@@ -51,8 +57,7 @@ async def test_one_that_an_administrator_made_is_used_as_it_is(
     topic = topic_name(namespace)
     mine = {"cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": "10485760"}
     await admin.create_topic(topic, settings=mine)
-    ledger = ledgers()
-    await ledger.open()
+    ledger = await opened(ledgers)
     assert (await admin.topic_settings(topic))[1] == mine
     assert ledger.topic_id == (await admin.describe_topics([topic]))[topic].topic_id
     assert await ledger.append(bye(1)) == 0
@@ -62,8 +67,7 @@ async def test_a_new_one_inherits_no_setting_of_its_broker_that_could_harm_it(
     ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin
 ) -> None:
     """Operators choose those for other topics: short retention, compaction, small batches."""
-    ledger = ledgers()
-    await ledger.open()
+    ledger = await opened(ledgers)
     assert (await admin.topic_settings(ledger.topic))[1] == {**SETTINGS, "min.insync.replicas": "1"}
 
 
@@ -107,8 +111,7 @@ async def test_one_that_would_lose_agreements_is_refused(
 async def test_a_record_that_is_too_large_is_refused_and_the_next_is_not(
     ledgers: Callable[[], KafkaLedger],
 ) -> None:
-    ledger = ledgers()
-    await ledger.open()
+    ledger = await opened(ledgers)
     large = Abort(n=1, epoch=1, code="x", reason="y" * 280_000)
     with pytest.raises(LedgerUnusableError, match=r"280,\d+"):
         await ledger.append(large)
@@ -119,8 +122,7 @@ async def test_a_record_that_is_too_large_is_refused_and_the_next_is_not(
 
 
 async def test_records_come_back_in_order_with_the_brokers_time(ledgers: Callable[[], KafkaLedger]) -> None:
-    ledger = ledgers()
-    await ledger.open()
+    ledger = await opened(ledgers)
     before = time.time() * 1000
     written: list[Hello | Bye] = [Hello(n=1, app="shop"), bye(2), bye(3)]
     offsets = await asyncio.gather(*map(ledger.append, written))  # in the order of the calls
@@ -136,9 +138,7 @@ async def test_a_gulp_takes_all_that_was_written_in_a_rest_by_one_request(
     ledgers: Callable[[], KafkaLedger],
 ) -> None:
     """Records that came one by one woke every reader, and the broker, for each."""
-    ledger, writer = ledgers(), ledgers()
-    await ledger.open()
-    await writer.open()
+    ledger, writer = await opened(ledgers), await opened(ledgers)
     resting = True
     gulps = Gulps(lambda: 60.0 if resting else 0.0)
     found: list[int] = []
@@ -180,8 +180,7 @@ async def put_garbage(kafka: Broker, topic: str) -> int:
 
 
 async def test_garbage_is_counted_and_passed_over(kafka: Broker, ledgers: Callable[[], KafkaLedger]) -> None:
-    ledger = ledgers()
-    await ledger.open()
+    ledger = await opened(ledgers)
     await ledger.append(bye(1))
     garbage = await put_garbage(kafka, ledger.topic)
     # the end of a transaction takes an offset too, a little later
@@ -209,8 +208,7 @@ async def test_a_record_that_the_client_cannot_unpack_is_refused_by_its_place(
 ) -> None:
     from confluent_kafka import Producer
 
-    ledger = ledgers()
-    await ledger.open()
+    ledger = await opened(ledgers)
     await ledger.append(bye(1))
     external = Producer({"bootstrap.servers": kafka.bootstrap, "compression.type": "zstd"})
     external.produce(ledger.topic, b"x" * 1_000, partition=0)
@@ -247,24 +245,30 @@ async def filled(ledger: KafkaLedger, start: int) -> asyncio.Future[list[Entry]]
     return reading
 
 
-@pytest.mark.parametrize("refilled", [0, 1, 10], ids=["empty", "shorter", "longer than was read"])
-async def test_a_ledger_that_was_made_again_is_noticed_by_its_readers(
-    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin, refilled: int
+@pytest.mark.parametrize(
+    "refilled", [None, 0, 1, 10], ids=["gone", "empty", "shorter", "longer than was read"]
+)
+async def test_a_ledger_that_is_gone_or_was_made_again_is_noticed_by_its_readers(
+    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin, refilled: int | None
 ) -> None:
     old, new = ledgers(), ledgers()
     reading = await filled(old, 3)
-    await remake(admin, old, new)
-    for n in range(refilled):
+    if refilled is None:
+        await admin.delete_topics(old.topic)
+    else:
+        await remake(admin, old, new)
+    for n in range(refilled or 0):
         await new.append(bye(100 + n))
     began = time.monotonic()
     with pytest.raises(LedgerRecreatedError):
         await asyncio.wait_for(reading, 20)
-    assert time.monotonic() - began < 10
+    assert refilled is None or time.monotonic() - began < 10
     before = old.ledger_id
     await old.open()
-    assert old.ledger_id == new.ledger_id != before
-    assert await old.append(bye(7)) == refilled
-    assert len(await all_of(old)) == refilled + 1
+    assert old.ledger_id != before
+    assert refilled is None or old.ledger_id == new.ledger_id
+    assert await old.append(bye(7)) == (refilled or 0)
+    assert len(await all_of(old)) == (refilled or 0) + 1
 
 
 async def test_a_writer_notices_as_soon_as_it_writes_and_notifies_its_readers(
@@ -283,9 +287,7 @@ async def test_a_ledger_that_is_the_same_is_not_taken_for_another(
     ledgers: Callable[[], KafkaLedger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("snapkafka.kafka.ledger.reader.WATCH_S", 0.1)
-    ledger, other = ledgers(), ledgers()
-    await ledger.open()
-    await other.open()
+    ledger, other = await opened(ledgers), await opened(ledgers)
     reading = asyncio.ensure_future(read_until_it_ends(ledger, 0))
     for n in range(20):
         await (ledger, other)[n % 2].append(bye(n))
@@ -375,17 +377,3 @@ async def append_when_it_can(ledger: KafkaLedger, record: Bye) -> int:
             return await ledger.append(record)
         await asyncio.sleep(0.5)
     raise AssertionError("the broker is back, and the ledger cannot be written")
-
-
-async def test_one_that_is_gone_is_noticed_and_made_again(
-    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin
-) -> None:
-    ledger = ledgers()
-    reading = await filled(ledger, 0)
-    first = ledger.topic_id
-    await admin.delete_topics(ledger.topic)
-    with pytest.raises(LedgerRecreatedError):
-        await asyncio.wait_for(reading, 20)
-    await ledger.open()
-    assert ledger.topic_id != first
-    assert await ledger.append(bye(1)) == 0

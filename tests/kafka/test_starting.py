@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as KafkaPartition
 
 from snapkafka.drivers.faust.inbound.membership import committed, starts_at
-from snapkafka.kafka import Connection, KafkaTopicAdmin
+from snapkafka.kafka import KafkaTopicAdmin
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
 from tests.kafka.waiting import until
@@ -29,7 +29,7 @@ BEFORE, SINCE = 5, 3
     ],
 )
 async def test_r14_where_it_started_is_reported_later_too(
-    kafka: Broker, namespace: str, reset: str, isolation: str, start: int
+    kafka: Broker, admin: KafkaTopicAdmin, namespace: str, reset: str, isolation: str, start: int
 ) -> None:
     """The log has grown behind the end and been trimmed at its beginning since, and the consumer has fetched."""
     topic = f"{namespace}-starting"
@@ -44,22 +44,14 @@ async def test_r14_where_it_started_is_reported_later_too(
                 await other.send_and_wait(topic, b"before")
         await other.begin_transaction()
         await other.send_and_wait(topic, b"open")
-        consumer = AIOKafkaConsumer(
-            topic,
-            bootstrap_servers=kafka.bootstrap,
-            group_id=topic,
-            enable_auto_commit=False,
-            auto_offset_reset=reset,
-            isolation_level=isolation,
-        )
+        settings = {"auto_offset_reset": reset, "isolation_level": isolation, "enable_auto_commit": False}
+        consumer = AIOKafkaConsumer(topic, bootstrap_servers=kafka.bootstrap, group_id=topic, **settings)
         async with consumer:
             await asyncio.wait_for(consumer.position(place), 30)
             for _ in range(SINCE):
                 await producer.send_and_wait(topic, b"since")
             await until(lambda: (consumer.highwater(place) or 0) > start)
-            admin = KafkaTopicAdmin(Connection(bootstrap=kafka.bootstrap))
             await admin.delete_records(tp, 2)
-            await admin.close()
             assert await committed(consumer, tp) is None
             assert await starts_at(consumer, tp) == start
         await other.abort_transaction()

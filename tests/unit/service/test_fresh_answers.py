@@ -1,24 +1,19 @@
-"""Answers hold what the ledger had when they were asked for; a service that hears of no broker reports that."""
+"""Answers hold what the ledger had when they were asked for."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-import json
-import re
-import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from typing import Final
 
 import pytest
-from starlette.testclient import TestClient
 
 from snapkafka.ports import Entry
-from snapkafka.service import LedgerFollower, ledger_follower
+from snapkafka.service import LedgerFollower
 from snapkafka.until import until as until_holds
 from tests.worlds.fakes import FakeCluster, FakeLedger
-from tests.worlds.service_world import asked, served, until
+from tests.worlds.service_world import asked, served
 
 #: The follower reads each record so much later than others do.
 LATE_S: Final = 0.2
@@ -80,55 +75,3 @@ async def test_who_asks_for_the_end_shares_a_question_that_is_not_sent_yet(
         let.set()
         assert await asyncio.gather(*waiting) == [True] * 10
         assert asked == [2]
-
-
-# -- a broker that is silent ---------------------------------------------------------------------------------
-
-
-@contextmanager
-def silent_broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Provide an event: until it is set again, the broker answers nothing, and closes no connection."""
-    answering, end = threading.Event(), FakeLedger.end
-    answering.set()
-
-    async def ends(self: FakeLedger) -> int:
-        await asyncio.to_thread(answering.wait)
-        return await end(self)
-
-    monkeypatch.setattr(FakeLedger, "end", ends)
-    monkeypatch.setattr(ledger_follower, "SILENT_S", 0.3)
-    try:
-        yield answering
-    finally:
-        answering.set()
-
-
-def test_readiness_tells_since_when_no_broker_has_answered(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with served(cluster) as client, silent_broker(monkeypatch) as answering:
-        assert followed(client) == 1
-        answering.clear()
-        until(lambda: client.get("/readyz").status_code == 503, "the service to notice")
-        told = client.get("/readyz").json()
-        assert told["code"] == "broker-unavailable"
-        assert re.fullmatch(r"no broker has answered since \d\d:\d\d:\d\d UTC", told["detail"]), told
-        assert followed(client) == 0
-        stale = client.get("/v1/snapshots")
-        assert (stale.status_code, stale.headers["snapkafka-stale"]) == (200, "true")
-        assert client.get("/v1/snapshots/none").json()["code"] == "broker-unavailable"
-        with client.stream("GET", "/v1/events") as stream:
-            told = next(line for line in stream.iter_lines() if line.startswith("data: "))
-            told = json.loads(told.removeprefix("data: "))
-            assert told["followed"] is False and told["problem"].startswith("no broker has answered since ")
-        assert client.get("/healthz").status_code == 200
-        answering.set()
-        until(lambda: client.get("/readyz").status_code == 200, "the service to notice")
-        assert followed(client) == 1
-
-
-def followed(client: TestClient) -> float:
-    """Return what the metrics say about the ledger."""
-    found = re.search(r"^snapkafka_service_ledger_followed (\S+)$", client.get("/metrics").text, re.MULTILINE)
-    assert found is not None
-    return float(found[1])
