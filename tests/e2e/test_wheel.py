@@ -104,13 +104,13 @@ def venv(wheel: Path, extra: str, tmp_path_factory: pytest.TempPathFactory) -> I
     folder = tmp_path_factory.mktemp("venv")
     wanted = f"{wheel}[{extra}]" if extra else str(wheel)
     python = folder / "venv/bin/python"
-    venv, pip = (sys.executable, "-m", "venv"), (python, "-m", "pip", "install", "--quiet")
+    venv: tuple[str | Path, ...] = (sys.executable, "-m", "venv")
+    pip: tuple[str | Path, ...] = (python, "-m", "pip", "install", "--quiet")
     if uv := shutil.which("uv"):
         venv = uv, "venv", "--quiet", "--python", sys.executable
         pip = uv, "pip", "install", "--quiet", "--python", python
     for step in ((*venv, folder / "venv"), (*pip, wanted)):
-        done = run(*step, folder=folder)
-        assert done.returncode == 0, done.stderr
+        assert (done := run(*step, folder=folder)).returncode == 0, done.stderr
     yield python.parent
     shutil.rmtree(folder)
 

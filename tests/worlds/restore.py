@@ -152,7 +152,7 @@ class Admin(FakeAdmin):
             assert topic.removeprefix("_snapkafka.").startswith("fork."), "nothing else is deleted"
             for named in (self.topics, self.ledgers, self.settings):
                 named.pop(topic, None)
-            for of_partitions in (self.log.records, *self.commits.values()):
+            for of_partitions in list[Any]((self.log.records, *self.commits.values())):
                 for tp in [tp for tp in of_partitions if tp.topic == topic]:
                     del of_partitions[tp]
 
@@ -319,8 +319,8 @@ STATE: list[dict[str, Any]] = [
 
 def captured() -> Captured:
     agents = tuple(Position(agent=it, topic="in", partition=0, offset=at) for it, at in (("a", 1), ("b", 3)))
-    here = {"app": "app", "receiver": SENDER, "log_end": 4}
-    cut = dataclasses.replace(read_up_to("in", 0, 1, topic_id=""), **here, agents=agents)
+    read = read_up_to("in", 0, 1, topic_id="")
+    cut = dataclasses.replace(read, app="app", receiver=SENDER, log_end=4, agents=agents)
     raw = (Position(agent="c", topic="raw", partition=0, offset=2, started_above=(3,)),)
     changelog = ChangelogCut(
         app="app", table="t", topic=LOG.topic, topic_id="", partition=0, end=2, process=SENDER
