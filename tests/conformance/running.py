@@ -12,13 +12,12 @@ from pathlib import Path
 from snapkafka.clients import participant
 from snapkafka.drivers import Producer
 from snapkafka.errors import SnapshotFailedError
-from snapkafka.testing import Broker, RunningSystem, Taken, Worker, create_topics, settled, wait_until
+from snapkafka.testing import Broker, RunningSystem, Taken, Worker, create_topics
 from snapkafka.until import blocking_until
 from tests.conformance.money import PARTITIONS, Names, Role
 from tests.observing import Observer, observing
 
 KEYS = [f"k{number}" for number in range(12)]
-READY_S = 90.0
 
 
 @dataclass
@@ -49,14 +48,9 @@ class Running:
         self.system.workers.append(worker)
         return worker
 
-    def await_ready(self, extra: int = 1) -> None:
-        """Wait until all have joined, and every input has one owner. `extra`: the source of ticks."""
-        wait_until(
-            "the services to have their inputs",
-            lambda: settled(self.observer.state, len(self.system.workers) + extra),
-            timeout_s=READY_S,
-            system=self.system,
-        )
+    def await_ready(self) -> None:
+        """Wait until all have joined, the source of ticks among them, and every input has one owner."""
+        self.observer.wait_for_workers(self.system, others=1)
 
     def captured(self, *, align: bool = False) -> Taken:
         """The first snapshot that is captured: one that waits for a killed process, or for a transaction that is

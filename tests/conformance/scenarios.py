@@ -1,7 +1,7 @@
 """The scenarios of the suite: one table, which runs on the simulator, on Faust, and on plain clients.
 
 On a real broker (`test_members`, `test_aligned`) each runs with the libraries that are listed here; on the simulator
-(`test_simulated`) with many seeds, the judge in the place of the money.
+with many seeds, the judge in the place of the money.
 """
 
 from __future__ import annotations

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from snapkafka import sim
 from snapkafka.testing import Broker, Taken
 from tests.conformance.running import Running, money_of, running
-from tests.conformance.scenarios import MEMBERS, MONEY, TRANSACTIONS
+from tests.conformance.scenarios import MEMBERS, MONEY, SCENARIOS, TRANSACTIONS, Scenario
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.timeout(400)
 AGAIN = {"ran-twice", "replayed"}
 #: A message has as many at most.
 MOST_COINS = 3
+SEEDS = 30
 NIGHTLY = pytest.mark.nightly
 
 
@@ -91,3 +93,13 @@ def test_a_driver_that_cuts_late_or_loses_what_it_counts_is_accused(
         found = run.system.snapshot().assembled
     assert found.verdict == "INCONSISTENT"
     assert [check.name for check in found.checks if check.witnesses and accused in check.name], found.checks
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda found: found.name)
+def test_each_scenario_holds_on_the_simulator(scenario: Scenario) -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        found = sim.run(seed, scenario.plan())
+        assert not found.violations, (seed, found.violations)
+        counts += found.counts
+    assert counts["VERIFIED"] >= SEEDS and counts[scenario.shows] >= SEEDS, counts

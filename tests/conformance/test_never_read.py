@@ -6,10 +6,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, RunningSystem, Worker, create_topics
 from snapkafka.testing.taken import await_work
 from snapkafka.until import blocking_until
@@ -44,13 +43,6 @@ def test_records_that_were_never_read_are_named(
     seen.touch()
     create_topics(kafka.bootstrap, topic, partitions=1)
     system = RunningSystem(kafka.bootstrap, namespace, tmp_path)
-    client = {"bootstrap.servers": kafka.bootstrap}
-    producer, admin = Producer(client), AdminClient(client)
-
-    def send(*values: str) -> None:
-        for value in values:
-            producer.produce(topic, value)
-        assert producer.flush(30) == 0
 
     def read() -> Worker:
         arguments = ["tests.conformance.reading_app", library, kafka.bootstrap, topic, str(seen)]
@@ -62,7 +54,7 @@ def test_records_that_were_never_read_are_named(
         blocking_until(lambda: [*map(int, seen.read_text().split())] == offsets, 60, "all to be read")
 
     skips = set() if library == "faust" else {(11, 30, "sought")}
-    send(*(f"{n}" if n != 10 else "seek 30" for n in range(40)))
+    system.send(topic, *(b"%d" % n if n != 10 else b"seek 30" for n in range(40)))
     wanted = [n for n in range(40) if not any(a <= n < b for a, b, _ in skips)]
     with observing(kafka.bootstrap, namespace) as observer:
         try:
@@ -71,9 +63,8 @@ def test_records_that_were_never_read_are_named(
             assert never_read(system, topic) == skips
             system.interrupt(reader)
             assert reader.status in (0, -signal.SIGINT)
-            send(*(f"{n}" for n in range(40, 100)))
-            (deleted,) = admin.delete_records([TopicPartition(topic, 0, 80)]).values()
-            deleted.result(30)
+            system.send(topic, *range(40, 100))
+            observer.call(observer.admin.delete_records(TopicPartition(topic, 0), 80))
             blocking_until(lambda: not list(observer.state.living()), 60, "it to leave")
             reader = read()
             await_seen([*wanted, *range(80, 100)])

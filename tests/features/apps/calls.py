@@ -169,10 +169,7 @@ inbox = app.channel(value_type=None)
 channel_out = target(app, "channel-out")
 
 
-@app.agent(source(app, "channel"), name="to-channel")
-async def to_channel(stream: Any) -> None:
-    async for event in stream.events():
-        await inbox.send(key=event.key, value={**event.value, "partition": event.message.partition})
+pass_on(app, "channel", inbox, lambda event: {**event.value, "partition": event.message.partition})
 
 
 @app.agent(inbox, name="in-memory")

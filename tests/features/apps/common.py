@@ -39,7 +39,7 @@ def new_app(**settings: Any) -> Any:
         "store": STORE,
         "topic_partitions": 2,
         "topic_disable_leader": True,
-        "datadir": _data(),
+        "datadir": os.environ["SNAPKAFKA_DEMO_DATA"],
     }
     app = faust.App(ID, **own | settings)
     if not LATE:
@@ -76,12 +76,6 @@ def _inputs_that_run(app: Any) -> int:
         return -1
     inputs = {tp for tp in inputs if tp.topic != app.conf.reply_to}
     return len(inputs) if inputs <= running else -1
-
-
-def _data() -> str:
-    """A folder of its own, also for the next life of a worker where FEATURES_DATA says where that is to be."""
-    kept = os.environ.get("FEATURES_DATA")
-    return str(Path(kept, ID)) if kept else os.environ["SNAPKAFKA_DEMO_DATA"]
 
 
 def end_of_module(app: Any) -> None:

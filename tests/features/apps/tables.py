@@ -7,7 +7,7 @@ from typing import Any
 
 import faust
 
-from tests.features.apps.common import each, new_app, source, target
+from tests.features.apps.common import count, each, new_app, source, target
 from tests.features.apps.looks import look_over_awaits
 
 app = new_app(table_cleanup_interval=1.0)
@@ -15,14 +15,7 @@ app = new_app(table_cleanup_interval=1.0)
 #: Short, as nothing is cleaned away before the test says so (`clean_when_told`).
 EXPIRES = 1.0
 
-plain = app.Table("plain", key_type=str, value_type=int, default=int)
-
-
-@each(app, "plain")
-async def count(event: Any) -> dict[str, Any]:
-    plain[event.key] += 1
-    return {"count": plain[event.key]}
-
+count(app, "plain", app.Table("plain", key_type=str, value_type=int, default=int))
 
 deleting = app.Table("deleting", key_type=str, value_type=int, default=int)
 
@@ -37,13 +30,7 @@ async def count_to_five(event: Any) -> dict[str, Any]:
 
 
 rocks = app.Table("rocks", key_type=str, value_type=int, default=int, store="rocksdb:rocks")
-
-
-@each(app, "rocks")
-async def count_in_rocksdb(event: Any) -> dict[str, Any]:
-    rocks[event.key] += 1
-    return {"count": rocks[event.key]}
-
+count(app, "rocks", rocks)
 
 sets = app.SetTable("sets", key_type=str, value_type=int)
 
@@ -83,11 +70,7 @@ by_stream = (
 )
 
 
-@each(app, "by-stream")
-async def count_by_stream_time(event: Any) -> dict[str, Any]:
-    by_stream[event.key] += 1
-    return {"count": by_stream[event.key].current()}
-
+count(app, "by-stream", by_stream, lambda window: window.current())
 
 by_field = (
     app.Table("by_field", key_type=str, value_type=int, default=int)
@@ -96,11 +79,8 @@ by_field = (
 )
 
 
-@each(app, "by-field", of=source(app, "by-field", value_type=Timed))
-async def count_by_field(event: Any) -> dict[str, Any]:
-    by_field[event.key] += 1
-    return {"count": by_field[event.key].current()}
-
+timed = source(app, "by-field", value_type=Timed)
+count(app, "by-field", by_field, lambda window: window.current(), of=timed)
 
 closed_out = target(app, "closed-out")
 
@@ -114,12 +94,8 @@ async def window_closed(key: Any, value: Any) -> None:
 by_now = app.Table("by_now", key_type=str, value_type=int, default=int).tumbling(4.0).relative_to_now()
 
 
-@each(app, "by-now")
-async def count_now(event: Any) -> dict[str, Any]:
-    """Faust's "now" is the latest window that was written, so without expiry all of it is one window."""
-    by_now[event.key] += 1
-    return {"count": by_now[event.key].value()}
-
+# Faust's "now" is the latest window that was written, so without expiry all of it is one window.
+count(app, "by-now", by_now, lambda window: window.value())
 
 close_out = target(app, "close-out")
 closing = (
@@ -129,11 +105,7 @@ closing = (
 )
 
 
-@each(app, "closing", out=close_out)
-async def count_until_closed(event: Any) -> dict[str, Any]:
-    closing[event.key] += 1
-    return {"count": closing[event.key].current()}
-
+count(app, "closing", closing, lambda window: window.current(), out=close_out)
 
 summed = app.Table("summed", key_type=str, value_type=int, default=int)
 
