@@ -391,9 +391,7 @@ def load(text: str, *, where: str = "manifest") -> Manifest:
         if version != MANIFEST_VERSION:
             raise OtherVersionError(
                 f"{where} has version {version}, this snapkafka reads version {MANIFEST_VERSION}",
-                hint="use a newer snapkafka"
-                if version > MANIFEST_VERSION
-                else "assemble the snapshot again while the log holds it",
+                hint="use its release, or assemble the snapshot again while the log holds it",
             )
         return _MANIFEST.decode(text)
     except msgspec.ValidationError as misfit:
