@@ -5,18 +5,16 @@ has one offset, so without the rules of the ledger y would process again what it
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
-import uuid
-from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
 from confluent_kafka.admin import AdminClient
 
+from snapkafka.errors import TimedOutError
 from snapkafka.protocol import (
     RESTORE,
     AgentPosition,
@@ -29,9 +27,9 @@ from snapkafka.protocol import (
     TopicPartition,
 )
 from snapkafka.protocol.restores import RESTORED_METADATA
-from snapkafka.testing import Broker, RunningSystem, Worker, create_topics, wait_until
+from snapkafka.testing import Broker, Worker, wait_until
 from snapkafka.wire import headers as wire
-from tests.observing import Observer, observing
+from tests.driver.live import Live, live
 
 from .harness import produce, read_topics
 
@@ -41,170 +39,129 @@ READY_S = 120.0
 PLAN = "by-hand"
 
 
-class App:
-    """One app, its topics, and its workers, one at a time."""
+class App(Live):
+    """An app of two agents; its workers run one at a time."""
 
-    def __init__(self, bootstrap: str, folder: Path, observer: Observer, **env: str) -> None:
-        self.id = f"r{uuid.uuid4().hex[:8]}"
-        self.observer = observer
-        self.system = RunningSystem(bootstrap=bootstrap, namespace=observer.namespace, folder=folder)
-        self.env = {"FEATURES_ID": self.id, "FEATURES_DATA": str(folder / "data"), **env}
-        self.input = TopicPartition(f"{self.id}-in", 0)
-        self.changelogs = {name: TopicPartition(f"{self.id}-seen-{name}-changelog", 0) for name in ("x", "y")}
-        create_topics(bootstrap, self.input.topic, f"{self.id}-out", partitions=1)
-        changelogs = [tp.topic for tp in self.changelogs.values()]
-        create_topics(bootstrap, *changelogs, partitions=1, config={"cleanup.policy": "compact"})
+    def __init__(self, run: Live) -> None:
+        super().__init__(run.system, run.observer, run.app, run.partitions)
+        self.input, self.of_x, self.of_y = (
+            TopicPartition(self.topic(name), 0)
+            for name in ("in-letters", "seen-x-changelog", "seen-y-changelog")
+        )
 
-    def start(self, **env: str) -> Worker:
-        return self.system.start_worker(self.id, self.env | env, module="tests.features.apps.restorable")
+    def start_one(self, **env: str) -> Worker:
+        disk = {"FEATURES_STORE": "rocksdb://", "SNAPKAFKA_DEMO_DATA": str(self.system.folder / "data")}
+        return self.start("tests.features.apps.restorable", **disk, **env)
 
     def stop(self, worker: Worker) -> None:
         """In order, and until the group has no member."""
         self.system.interrupt(worker)
-        wait_until(
-            "the group to be empty",
-            lambda: not self.call(self.observer.admin.group_members(self.id)),
-            timeout_s=60,
-        )
+        self.await_empty_group()
 
-    def call(self, work: Any) -> Any:
-        return self.observer.call(work)
-
-    def send(self, letters: str) -> None:
-        produce(
-            self.system.bootstrap,
-            self.input.topic,
-            [("k", json.dumps(letter).encode(), None) for letter in letters],
-        )
+    def write(self, author: int, tp: TopicPartition, key: str, *values: str, seq: int = 0) -> None:
+        """Write records of a process; -1: of nobody of ours."""
+        header = wire.stamp(self.observer.ledger.ledger_id, wire.tp_check(*tp), 0, max(author, 0), seq)
+        headers = [(wire.HEADER, header)] if author >= 0 else []
+        records = [(key, json.dumps(value).encode(), None) for value in values]
+        produce(self.system.bootstrap, tp.topic, records, partition=0, headers=headers)
 
     def outputs(self) -> dict[str, list[str]]:
         """What each agent has sent, in order."""
         found: dict[str, list[str]] = {"x": [], "y": []}
-        for record in read_topics(self.system.bootstrap, f"{self.id}-", "read_committed").get("out", ()):
+        for record in read_topics(self.system.bootstrap, f"{self.app}-").get("out", ()):
             if record.key is not None and not record.key.startswith(b"_sk"):
                 found[record.key.decode()[0]].append(json.loads(record.value or b'""'))
         return found
 
-    def await_outputs(
-        self, what: str, condition: Callable[[dict[str, list[str]]], bool]
-    ) -> dict[str, list[str]]:
-        wait_until(what, lambda: condition(self.outputs()), timeout_s=READY_S, period_s=0.5)
-        return self.outputs()
+    def await_outputs(self, x: list[str], y: list[str]) -> None:
+        with suppress(TimedOutError):
+            wait_until("outputs", lambda: self.outputs() == {"x": x, "y": y}, timeout_s=READY_S, period_s=0.5)
+        assert self.outputs() == {"x": x, "y": y}
+
+    def commit(self, offset: int, metadata: str = "") -> None:
+        self.observer.call(self.observer.admin.commit_positions(self.app, {self.input: offset}, metadata))
 
     def forget_group(self) -> None:
         """Delete the group with all that it has committed, as its broker does a week after the last member left."""
         client = AdminClient({"bootstrap.servers": self.system.bootstrap})
-        (done,) = client.delete_consumer_groups([self.id]).values()
+        (done,) = client.delete_consumer_groups([self.app]).values()
         done.result(30)
-        assert self.call(self.observer.admin.committed(self.id)) == {}
-
-    # -- a restore by hand ----------------------------------------------------------------------------------------
+        assert self.committed == {}
 
     def append(self, record: LedgerRecord) -> int:
-        offset: int = self.call(self.observer.ledger.append(record))
+        offset: int = self.observer.call(self.observer.ledger.append(record))
         wait_until("it to be read", lambda: self.observer.state.end > offset, timeout_s=20)
         return offset
 
-    def notify(self, stage: Any, **fields: Any) -> int:
+    def notify(self, stage: Any, **fields: Any) -> None:
         n = random.getrandbits(62)
-        return self.append(Restore(n=n, plan=PLAN, stage=stage, snapshot="s", apps=(self.id,), **fields))
+        self.append(Restore(n=n, plan=PLAN, stage=stage, snapshot="s", apps=(self.app,), **fields))
 
-    def write(self, author: int, tp: TopicPartition, key: bytes, value: bytes, seq: int = 0) -> None:
-        header = wire.stamp(self.observer.ledger.ledger_id, wire.tp_check(*tp), 0, author, seq)
-
-        async def send() -> None:
-            async with AIOKafkaProducer(bootstrap_servers=self.system.bootstrap) as producer:
-                await producer.send_and_wait(
-                    tp.topic, key=key, value=value, partition=0, headers=[(wire.HEADER, header)]
-                )
-
-        asyncio.run(send())
-
-    def run_and_begin_restore(self) -> int:
-        """Read ten letters, stop, and begin a restore; return the process that has read them."""
-        first = self.start()
-        self.send("abcdefghij")
-        self.await_outputs(
-            "both to have read all", lambda found: all(len(sent) == 10 for sent in found.values())
-        )
-        (old,) = [view.process for view in self.observer.state.living()]
-        self.stop(first)
-        self.notify("begun")
-        self.append(Dead(n=random.getrandbits(62), dead=old))
-        return old
-
-    def finish_restore(self, *, late: int | None = None) -> None:
-        """Restore agent x to ten letters, and y to six.
-
-        Args:
-            late: a suspended worker that wakes up meanwhile, and sends.
-        """
+    def restore(self, late: int) -> None:
+        """Restore agent x to ten letters, and y to six. `late` was suspended, wakes up meanwhile, and sends."""
         author = self.append(Hello(n=random.getrandbits(62), app="snapkafka-restore", mode=RESTORE))
         self.notify("begun", author=author)
-        ends = self.call(self.observer.admin.log_ends([self.input, *self.changelogs.values()]))
-        self.write(author, self.changelogs["y"], b'"k"', json.dumps("abcdef").encode())
-        if late is not None:
-            self.write(late, self.input, b"k", b'"Z"', seq=99)
-            self.write(late, self.changelogs["y"], b'"k"', b'"Z"', seq=99)
-        self.call(self.observer.admin.commit_positions(self.id, {self.input: 6}, RESTORED_METADATA + PLAN))
+        ends = self.observer.call(self.observer.admin.log_ends([self.input, self.of_x, self.of_y]))
+        self.write(author, self.of_y, '"k"', "abcdef")
+        self.write(late, self.input, "k", "Z", seq=99)
+        self.write(late, self.of_y, '"k"', "Z", seq=99)
+        self.commit(6, RESTORED_METADATA + PLAN)
         self.append(Bye(process=author, n=1))
         self.notify(
             "done",
             author=author,
             ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items()),
             positions=tuple(
-                AgentPosition(app=self.id, agent=name, topic=self.input.topic, partition=0, offset=offset)
+                AgentPosition(app=self.app, agent=name, topic=self.input.topic, partition=0, offset=offset)
                 for name, offset in (("x", 10), ("y", 6))
             ),
         )
 
 
-@pytest.fixture
-def observer(kafka: Broker) -> Iterator[Observer]:
-    with observing(kafka.bootstrap, f"t{uuid.uuid4().hex[:8]}") as found:
-        yield found
+def grown(letters: str, start: int = 0) -> list[str]:
+    """What an agent sends that has seen so many of them before."""
+    return [letters[: n + 1] for n in range(start, len(letters))]
 
 
 def test_a_restored_app_goes_on_where_each_of_its_agents_stood(
-    kafka: Broker, observer: Observer, tmp_path: Path
+    kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
     """Where its group has lost its offsets since, it starts only when they are set, whatever its reset policy: by
     `latest` what is in flight would never be read, without a word."""
-    app = App(kafka.bootstrap, tmp_path, observer)
-    old = app.run_and_begin_restore()
-    second = app.start()
-    wait_until(
-        "it to say that it waits", lambda: "waits: plan by-hand" in second.log.read_text(), timeout_s=READY_S
-    )
-    assert not app.call(observer.admin.group_members(app.id)), "it has not joined its group"
-    app.finish_restore(late=old)
+    topics, tables = ("in-letters", "out"), ("seen-x", "seen-y")
+    with live(kafka, namespace, tmp_path, topics=topics, tables=tables, partitions=1) as run:
+        app, observer = App(run), run.observer
+        first = app.start_one()
+        app.write(-1, app.input, "k", *"abcdefghij")
+        x, y = grown("abcdefghij"), grown("abcdefghij")
+        app.await_outputs(x, y)
+        (old,) = [view.process for view in observer.state.living()]
+        app.stop(first)
+        app.notify("begun")
+        app.append(Dead(n=random.getrandbits(62), dead=old))
+        second = app.start_one()
+        app.until("it to say that it waits", lambda: "waits: plan by-hand" in second.log.read_text(), READY_S)
+        assert not observer.call(observer.admin.group_members(app.app)), "it has not joined its group"
+        app.restore(late=old)
 
-    found = app.await_outputs(
-        "y to have gone on", lambda found: found["y"][-1:] == ["abcdefghij"] and len(found["y"]) > 10
-    )
-    app.send("k")
-    found = app.await_outputs(
-        "both to have read the next", lambda found: all("k" in s[-1] for s in found.values())
-    )
-    assert found["x"][10:] == ["abcdefghijk"], "x had processed them all"
-    assert found["y"][10:] == ["abcdefg", "abcdefgh", "abcdefghi", "abcdefghij", "abcdefghijk"], (
-        "y from its position"
-    )
-    log = second.log.read_text()
-    assert "before plan by-hand: table seen-y is read again" in log, "the disk held ten letters"
-    (cut,) = observer.state.captured(observer.take("after", ttl_ms=20_000).epoch).inputs
-    assert {agent.offset for agent in cut.agents} == {12}
-    app.stop(second)
+        y += grown("abcdefghij", 6)  # from its position; x had processed them all
+        app.await_outputs(x, y)
+        app.write(-1, app.input, "k", "k")
+        x, y = [*x, "abcdefghijk"], [*y, "abcdefghijk"]
+        app.await_outputs(x, y)
+        log = second.log.read_text()
+        assert "before plan by-hand: table seen-y is read again" in log, "the disk held ten letters"
+        (cut,) = observer.state.captured(app.take("after", ttl_ms=20_000).epoch).inputs
+        assert {agent.offset for agent in cut.agents} == {12}
+        app.stop(second)
 
-    app.forget_group()
-    refused = app.start(FEATURES_RESET="latest")
-    wait_until("it to end", lambda: refused.status is not None, timeout_s=READY_S)
-    assert refused.status != 0
-    assert f"--group {app.id} --topic {app.input.topic}:0 --to-offset 6" in refused.log.read_text()
-    app.call(observer.admin.commit_positions(app.id, {app.input: 12}, ""))
-    third = app.start(FEATURES_RESET="latest")
-    app.send("l")
-    found = app.await_outputs("both to go on", lambda found: all("l" in sent[-1] for sent in found.values()))
-    assert {name: sent[-1] for name, sent in found.items()} == dict.fromkeys("xy", "abcdefghijkl")
-    app.stop(third)
-    app.system.stop()
+        app.forget_group()
+        refused = app.start_one(FEATURES_RESET="latest")
+        wait_until("it to end", lambda: refused.status is not None, timeout_s=READY_S)
+        assert refused.status != 0
+        assert f"--group {app.app} --topic {app.input.topic}:0 --to-offset 6" in refused.log.read_text()
+        app.system.kill(refused)
+        app.commit(12)
+        app.start_one(FEATURES_RESET="latest")
+        app.write(-1, app.input, "k", "l")
+        app.await_outputs([*x, "abcdefghijkl"], [*y, "abcdefghijkl"])
