@@ -15,7 +15,7 @@ from snapkafka.assembly.arrow_schema import arrow_schema
 from snapkafka.assembly.spark import engine
 from snapkafka.assembly.spark.engine import SparkEngine, records_of
 from snapkafka.assembly.spark.kafka_source import SOURCE_SCHEMA
-from snapkafka.checks import CutView, Status, run
+from snapkafka.checks import CutView, LogRecord, Status, run
 from snapkafka.wire import headers as wire
 from tests.spark.at_hand import (
     ENTRY,
@@ -31,7 +31,7 @@ from tests.spark.at_hand import (
     with_bounds,
 )
 from tests.spark.damaged_logs import EVERY_KIND, damaged
-from tests.spark.test_tables import captured
+from tests.spark.test_tables import TRACE, captured
 
 OWN: Final = Decoding(codecs=("tests.spark.own_codecs",), unpickle=True)
 #: Values as services write them, and as nobody would.
@@ -51,25 +51,19 @@ def rows() -> list[dict[str, Any]]:
         "sets": list(SETS),
         "windows": list(WINDOWS),
     }
-    return [
-        {
-            "topic": topic,
-            "partition": 0,
-            "offset": offset,
-            "key": key,
-            "value": value,
-            "timestamp_ms": 1_767_225_600_123 + 1_000 * offset,
-            "timestamp_type": offset % 2,
-            "headers": [
-                {"key": "trace", "value": b"7"},
-                {"key": "trace", "value": None},
-                {"key": wire.HEADER, "value": wire.stamp(LEDGER, wire.tp_check(topic, 0), 0, 1, offset)},
-                {"key": "bytes", "value": b"\xff"},
-            ],
-        }
+    before, after = [TRACE, {"key": "trace", "value": None}], [{"key": "bytes", "value": b"\xff"}]
+    found = [
+        row_of(LogRecord(topic, 0, offset, 1, 0, offset), key, value)
         for topic, pairs in content.items()
         for offset, (key, value) in enumerate(pairs)
     ]
+    for row in found:
+        row["headers"] = [*before, *row["headers"], *after]
+        row |= {
+            "timestamp_ms": 1_767_225_600_123 + 1_000 * row["offset"],
+            "timestamp_type": row["offset"] % 2,
+        }
+    return found
 
 
 def view_of(codecs: dict[str, Any]) -> CutView:
