@@ -47,25 +47,14 @@ def packed(folder: Path) -> list[str]:
             if (libraries := found.with_name(f"{found.name}.libs")).is_dir():
                 tar.add(libraries, libraries.name)
     bare = Path(sys.base_prefix) / "bin" / "python3"
-    return [
-        *("--archives", f"{archive}#env", "--conf", "spark.executorEnv.PYTHONPATH=./env"),
-        *(
-            "--conf",
-            f"spark.pyspark.python={bare}",
-            "--conf",
-            f"spark.pyspark.driver.python={sys.executable}",
-        ),
-    ]
+    options = [f"spark.pyspark.python={bare}", f"spark.pyspark.driver.python={sys.executable}"]
+    options.append("spark.executorEnv.PYTHONPATH=./env")
+    return ["--archives", f"{archive}#env", *(part for it in options for part in ("--conf", it))]
 
 
 def submit(master: str, more: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    options = [
-        *(more or ["--conf", f"spark.pyspark.python={sys.executable}"]),
-        "--master",
-        master,
-        "--jars",
-        ",".join(map(str, locked_jars("spark"))),
-    ]
+    options = [*(more or ["--conf", f"spark.pyspark.python={sys.executable}"]), "--master", master]
+    options += ["--jars", ",".join(map(str, locked_jars("spark")))]
     options += ["--driver-java-options", "-XX:TieredStopAtLevel=1", "--conf", "spark.ui.enabled=false"]
     options += ["--conf", "spark.executor.memory=600m"]
     return subprocess.run(
@@ -116,11 +105,8 @@ def test_a_snapshot_is_assembled_and_what_is_refused_has_its_exit_status(
 
 def _assembled(master: str, more: list[str], kafka: Broker, namespace: str, tmp_path: Path) -> None:
     stage, result = play(kafka.bootstrap, namespace), tmp_path.parent / "result"
-    name = f"{namespace}-snap"
-    common = ["--bootstrap", kafka.bootstrap, "--namespace", namespace, "--storage", str(tmp_path)]
-    common += ["--result", str(result)]
-
-    done = submit(master, more, *common, "--snapshot", name)
+    name, common = stage.name(), ["--result", str(result)]
+    done = submit(master, more, *common, *stage.job(tmp_path, "snap"))
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
     (reported,) = json.loads(result.read_text())["snapshots"]
     manifest = json.loads((tmp_path / f"{name}.json").read_text())
@@ -131,7 +117,7 @@ def _assembled(master: str, more: list[str], kafka: Broker, namespace: str, tmp_
     for table in manifest["tables"]:
         assert list((tmp_path / name).glob(f"*/{table['name']}/*.parquet")), table
 
-    refused = submit(master, more, *common, "--snapshot", "unknown")
+    refused = submit(master, more, *common, *stage.job(tmp_path, "unknown"))
     assert refused.returncode == 5, refused.stdout + refused.stderr[-4000:]
     assert json.loads(result.read_text())["error"]["code"] == "unknown-snapshot"
     assert [path.name for path in tmp_path.glob("*.json")] == [f"{name}.json"]
