@@ -20,6 +20,12 @@ from tests.spark.scene import play
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
 
 ROLE = "ASSEMBLY"
+LOGIN = {
+    "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+    "SNAPKAFKA_KAFKA_SASL_MECHANISM": "PLAIN",
+    "SNAPKAFKA_KAFKA_SASL_USERNAME": ROLE,
+    "SNAPKAFKA_KAFKA_SASL_PASSWORD": PASSWORD,
+}
 
 
 def test_the_rights_that_are_printed_are_enough_and_one_less_is_named(tmp_path: Path) -> None:
@@ -30,20 +36,17 @@ def test_the_rights_that_are_printed_are_enough_and_one_less_is_named(tmp_path: 
         def job() -> subprocess.CompletedProcess[str]:
             return subprocess.run(
                 [
-                    *(sys.executable, "-m", "snapkafka.assembly", "--bootstrap", address),
-                    *("--namespace", stage.namespace, "--storage", str(tmp_path)),
-                    *("--snapshot", f"{stage.namespace}-snap"),
+                    sys.executable,
+                    "-m",
+                    "snapkafka.assembly",
+                    *stage.job(tmp_path, "snap"),
+                    "--bootstrap",
+                    address,
                 ],
                 capture_output=True,
                 text=True,
                 timeout=240,
-                env=os.environ
-                | {
-                    "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
-                    "SNAPKAFKA_KAFKA_SASL_MECHANISM": "PLAIN",
-                    "SNAPKAFKA_KAFKA_SASL_USERNAME": ROLE,
-                    "SNAPKAFKA_KAFKA_SASL_PASSWORD": PASSWORD,
-                },
+                env=os.environ | LOGIN,
             )
 
         def error() -> dict[str, str]:
@@ -73,9 +76,6 @@ def test_the_rights_that_are_printed_are_enough_and_one_less_is_named(tmp_path: 
 
         grant(broker.bootstrap, missing)
 
-        def whole() -> bool:
-            return job().returncode == 0
-
-        wait_until("the right to be there", whole, timeout_s=90)
-        manifest = json.loads((tmp_path / f"{stage.namespace}-snap.json").read_text())
+        wait_until("the right to be there", lambda: job().returncode == 0, timeout_s=90)
+        manifest = json.loads((tmp_path / f"{stage.name()}.json").read_text())
         assert manifest["verdict"] == "VERIFIED"
