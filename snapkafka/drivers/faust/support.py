@@ -24,7 +24,7 @@ KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "aiokafka": ("0.13.0", "0.14.0"),
 }
 #: The schemes of the one client library that is hooked into.
-TRANSPORTS: Final = frozenset({"kafka", "aiokafka"})
+TRANSPORTS: Final = ("kafka", "aiokafka")
 
 
 def not_as_expected() -> list[str]:
