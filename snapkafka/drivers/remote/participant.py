@@ -211,6 +211,13 @@ class Participant(Process):
     async def leave(self, reason: str) -> None:
         """Append `Bye`: no snapshot waits for the process any more, and its state is in none from here on."""
         in_order = not self.left  # otherwise its inputs may be those of another one by now
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.bounds.grace_s):
+                if (
+                    self.started and in_order
+                ):  # its `Hello` may stand in the ledger, unread: that is to have a `Bye`
+                    await self.follower.written()
+                    await self.follower.until(lambda: self.process is not None or bool(self.left))
         self._quit(reason)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.bounds.grace_s):
