@@ -159,7 +159,7 @@ def test_a_restored_app_goes_on_where_each_of_its_agents_stood(
         refused = app.start_one(FEATURES_RESET="latest")
         wait_until("it to end", lambda: refused.status is not None, timeout_s=READY_S)
         assert refused.status != 0
-        assert f"--group {app.app} --topic {app.input.topic}:0 --to-offset 6" in refused.log.read_text()
+        assert f"{app.input} (a restore put it at 6)" in refused.log.read_text()
         app.system.kill(refused)
         app.commit(12)
         app.start_one(FEATURES_RESET="latest")

@@ -127,15 +127,11 @@ class AppliedRestores:
                 hint=error.hint,
             ) from error
         if lost := sorted(starts.keys() - committed.keys()):
+            places = ", ".join(f"{tp} (a restore put it at {starts[tp]})" for tp in lost)
             raise InstallError(
-                f"group {app} has committed nothing any more for {', '.join(map(str, lost))}, where a restore has put"
-                " it: the broker has deleted its offsets",
-                hint="; ".join(
-                    f"kafka-consumer-groups --reset-offsets --execute --group {app} --topic {tp.topic}:{tp.partition}"
-                    f" --to-offset {starts[tp]}"
-                    for tp in lost
-                )
-                + ", or to where the latest snapshot since has found it (`snapkafka show`)",
+                f"group {app} has committed nothing any more for {places}: the broker has deleted its offsets",
+                hint="`snapkafka restore latest` sets offsets and tables together; offsets alone, set by hand, make"
+                " events run twice, or pass over them",
             )
 
     # -- the ledger -----------------------------------------------------------------------------------------------
