@@ -71,7 +71,6 @@ class CutView:
         self.old_topics = {(item.process, item.topic) for item in captured.old_topics}
         self.outsiders = {outsider.process: outsider for outsider in captured.outsiders}
         self.any_left = any(cut.left for cut in captured.processes)
-        #: Topics of which processes of the snapshot knew two, by the first that knew an old one.
         #: Partitions that cannot be the ones of the snapshot any more, or never were: recreated, or cut short.
         self.recreated = frozenset(self._recreated())
         self.inputs: dict[TopicPartition, list[InputCut]] = defaultdict(list)

@@ -112,8 +112,9 @@ class MachineDriver(ABC):
 
     # -- and may have these -----------------------------------------------------------------------------------------
 
-    def hold_inputs(self) -> None:  # noqa: B027
-        """Start no event before `let_go` (R16)."""
+    def hold_inputs(self) -> None:
+        """Start no event before `let_go` (R16). Without this method a process fails aligned snapshots."""
+        raise NotImplementedError
 
     def let_go(self) -> None:  # noqa: B027
         """Let go what was held back, in its order."""

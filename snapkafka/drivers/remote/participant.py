@@ -213,11 +213,8 @@ class Participant(Process):
         in_order = not self.left  # otherwise its inputs may be those of another one by now
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.bounds.grace_s):
-                if (
-                    self.started and in_order
-                ):  # its `Hello` may stand in the ledger, unread: that is to have a `Bye`
-                    await self.follower.written()
-                    await self.follower.until(lambda: self.process is not None or bool(self.left))
+                if self.started:  # a `Hello` that stands in the ledger is to have a `Bye`
+                    await self.follower.until(lambda: bool(self.left) or self.process is not None)
         self._quit(reason)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.bounds.grace_s):

@@ -331,6 +331,8 @@ class ExploredWorld(World):
             case "crash" | "stop":
                 if fault == "crash" or (p.joined and not p.busy):
                     yield Choice(fault, p.number)
+            case _:
+                assert fault in ("abort", "expel"), f"no fault is called {fault}"
 
     # -- sameness ----------------------------------------------------------------------------------------------
 
