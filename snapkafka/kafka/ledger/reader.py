@@ -204,8 +204,8 @@ class _Reader:
                 raise
             raise LedgerUnusableError(
                 f"a record of ledger {self._tp.topic} at offset {self.next} or soon after it cannot be parsed: {error}",
-                hint="install its codec (pip install 'aiokafka[all]'); if it is damaged, delete the topic and restart"
-                " the services",
+                hint="pip install 'aiokafka[all]' has every codec; else delete the topic and restart the services",
+                offset=self.next,
             ) from error
 
     def _entry(self, record: Any) -> Entry:
