@@ -66,11 +66,7 @@ def base_or_whole(
             if [(column.name, column.type) for column in table.schema] != [*columns(table.name).items()]:
                 raise BadInputError(f"the state of snapshot {part.id} has other columns", hint=FULL)
             require_state(store, part, hashed=True)
-    except (
-        UnknownSnapshotError,
-        BadInputError,
-        StorageError,
-    ) as error:  # it does not exist, fit, or stay the same
+    except (UnknownSnapshotError, BadInputError, StorageError) as error:  # no such parent, or an unfit one
         if store.has(captured.id):
             raise
         return None, error.message

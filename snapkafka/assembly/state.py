@@ -171,9 +171,10 @@ class _Sets(_Table):
         """Return a set; its bytes are one operation that recreates it."""
         held = sorted((name for name, (_, there) in self._members[of].items() if there), key=str.encode)
         content = f"[{','.join(held)}]"
+        no_topic, codecs = "", ("json", "json")  # no schema is for these bytes
         texts = self._decoder.texts(
-            "", of.encode(), content.encode(), ("json", "json"), windowed=self.of.windowed
-        )  # of no topic: no schema is for these bytes
+            no_topic, of.encode(), content.encode(), codecs, windowed=self.of.windowed
+        )
         return self._made(f"[{UPDATE},{of}]".encode(), f"[{content},[]]".encode(), self._offsets[of], texts)
 
 
