@@ -1,46 +1,23 @@
 """An app in a cycle with itself, whose worker dies at the step of cut or closing that a file names.
 
-`going` takes one request at a time, writes a table, waits, and sends to `coming`, which the app reads as well. The
-driver runs as it is; around each action that the machine asks for, and before each event that it is fed, the process
-checks whether this is where it has to die.
+The driver runs as it is; around each action that the machine asks for, and before each event that it is fed, the
+process checks whether this is where it has to die.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from snapkafka.drivers import First
 from snapkafka.protocol import Action, Event, LedgerRead
-from tests.features.apps.common import new_app, source, target
+from tests.features.apps.relaying import app
 
 from .steps import name_of
 
 ORDER = Path(os.environ["DYING_ORDER"])
-
-app = new_app(broker_commit_interval=1.0, broker_session_timeout=6.0, broker_heartbeat_interval=1.0)
-driver = app.snapkafka
-requests, coming = source(app, "requests"), target(app, "coming")
-gone = app.Table("gone", key_type=str, value_type=int, default=int)
-come = app.Table("come", key_type=str, value_type=int, default=int)
-
-
-@app.agent(requests, name="going")
-async def going(stream: Any) -> None:
-    async for event in stream.events():
-        gone[event.key] += 1
-        await asyncio.sleep(0.01)
-        await coming.send(key=event.key, value=event.value)
-
-
-@app.agent(coming, name="coming")
-async def take(stream: Any) -> None:
-    async for event in stream.events():
-        come[event.key] += 1
 
 
 def die_at(step: str, event: Event | None = None) -> None:
@@ -55,6 +32,7 @@ def die_at(step: str, event: Event | None = None) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+driver = app.snapkafka
 do, feed = driver.do, driver.feed
 
 

@@ -7,13 +7,14 @@ import random
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
-
-from aiokafka import AIOKafkaProducer
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from snapkafka.demo import REQUESTS
 from snapkafka.kafka import topic_name
 from snapkafka.wire import headers as wire
+from tests.features.harness import produce
+from tests.freezing import freeze, thaw
 
 if TYPE_CHECKING:
     from snapkafka.testing import Worker
@@ -36,31 +37,14 @@ class Faults:
     """Everything that can go wrong, each as a method that returns what it did it to."""
 
     #: After these, inputs move.
-    HEAVY: Final = {
-        "kill": "kill",
-        "restart": "restart",
-        "sleep": "sleep",
-        "join and leave": "visit",
-        "app dies": "die",
-    }
+    HEAVY: Final = ("kill", "restart", "sleep", "join_and_leave", "app_dies")
     #: No snapshot has to fail for these.
-    LIGHT: Final = {
-        "nap": "nap",
-        "broker stalls": "stall",
-        "garbage in the ledger": "garbage",
-        "forged header": "forge",
-        "second trigger": "twin",
-    }
+    LIGHT: Final = ("nap", "broker_stalls", "garbage_in_the_ledger", "forged_header", "second_trigger")
 
     def __init__(self, live: Live, rng: random.Random) -> None:
         self.live, self.rng = live, rng
         self._asleep: set[int] = set()
         self._wakers: list[threading.Thread] = []
-
-    def do(self, kind: str) -> str:
-        """Let it happen."""
-        method = {**self.HEAVY, **self.LIGHT}[kind]
-        return getattr(self, method)()  # type: ignore[no-any-return]
 
     def rest(self) -> None:
         """Until all that was put to sleep is awake again."""
@@ -71,17 +55,13 @@ class Faults:
 
     def kill(self) -> str:
         """`kill -9`, and another is started in its place at once."""
-        worker = self._any()
-        self.live.system.kill(worker)
-        return f"{worker.name}, for it {self.live.system.start_worker(worker.app, ENV).name}"
+        return self._replace(self.live.system.kill)
 
     def restart(self) -> str:
         """It leaves in order, and another is started in its place."""
-        worker = self._any()
-        self.live.system.interrupt(worker)
-        return f"{worker.name}, for it {self.live.system.start_worker(worker.app, ENV).name}"
+        return self._replace(self.live.system.interrupt)
 
-    def die(self) -> str:
+    def app_dies(self) -> str:
         """All workers of an app at once, as by a record that none of them stands; as many are started."""
         self.rest()
         app = self.rng.choice(APPS)
@@ -95,7 +75,7 @@ class Faults:
         """SIGSTOP for longer than its session: it comes back as a zombie."""
         return self._stop(self._any(), SLEEP_S)
 
-    def visit(self) -> str:
+    def join_and_leave(self) -> str:
         """One more worker; the oldest of its app leaves in order."""
         app = self.rng.choice(APPS)
         joined = self.live.system.start_worker(app, ENV)
@@ -109,21 +89,20 @@ class Faults:
         """SIGSTOP for less than its session."""
         return self._stop(self._any(), NAP_S)
 
-    def stall(self) -> str:
+    def broker_stalls(self) -> str:
         """The broker answers nobody for a while."""
-        assert self.live.broker.pid is not None
-        os.kill(self.live.broker.pid, signal.SIGSTOP)
+        freeze(self.live.broker)
         time.sleep(STALL_S)  # this is the fault
-        os.kill(self.live.broker.pid, signal.SIGCONT)
+        thaw(self.live.broker)
         return f"{STALL_S:g} s"
 
-    def garbage(self) -> str:
+    def garbage_in_the_ledger(self) -> str:
         """A stranger writes into the ledger."""
         topic = topic_name(self.live.namespace)
-        self._write(topic, 0, value=self.rng.randbytes(20))
+        produce(self.live.bootstrap, topic, [(None, self.rng.randbytes(20), None)], partition=0)
         return topic
 
-    def forge(self) -> str:
+    def forged_header(self) -> str:
         """A record whose header names an epoch that does not exist."""
         partition = self.rng.randrange(4)
         header = wire.stamp(
@@ -133,16 +112,12 @@ class Faults:
             2**31,
             0,
         )
-        self._write(
-            REQUESTS,
-            partition,
-            key=b"acct-0000",
-            value=b'{"to": "acct-0001", "amount": 0, "asked": 0}',
-            headers=[(wire.HEADER, header)],
-        )
+        record = ("acct-0000", b'{"to": "acct-0001", "amount": 0, "asked": 0}', None)
+        headers = [(wire.HEADER, header)]
+        produce(self.live.bootstrap, REQUESTS, [record], partition=partition, headers=headers)
         return f"{REQUESTS}[{partition}]"
 
-    def twin(self) -> str:
+    def second_trigger(self) -> str:
         """The trigger of a snapshot that exists, once more."""
         view = list(self.live.observer.state.snapshots.values())[-1]
         self.live.observer.ask(view.trigger.id)
@@ -150,8 +125,10 @@ class Faults:
 
     # -- parts ------------------------------------------------------------------------------------------------
 
-    def _write(self, topic: str, partition: int, **record: Any) -> None:
-        self.live.observer.call(_produce(self.live.bootstrap, topic, partition, **record))
+    def _replace(self, end: Callable[[Worker], object]) -> str:
+        worker = self._any()
+        end(worker)
+        return f"{worker.name}, for it {self.live.system.start_worker(worker.app, ENV).name}"
 
     def _any(self) -> Worker:
         return self.rng.choice(
@@ -170,8 +147,3 @@ class Faults:
         self._wakers.append(threading.Thread(target=wake))
         self._wakers[-1].start()
         return f"{worker.name} for {seconds:g} s"
-
-
-async def _produce(bootstrap: str, topic: str, partition: int, **record: Any) -> None:
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
-        await producer.send_and_wait(topic, partition=partition, **record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, get_args
+from typing import Final
 
 from snapkafka import protocol
 from snapkafka.protocol import Action, AppendToLedger, Event, LedgerRead
@@ -47,9 +47,7 @@ ELSEWHERE: Final = {
 def name_of(thing: Action | Event) -> str:
     """The type; of a ledger record with the type of the record."""
     name = type(thing).__name__
-    if isinstance(thing, AppendToLedger | LedgerRead):
-        return f"{name} {type(thing.record).__name__}"
-    return name
+    return f"{name} {type(thing.record).__name__}" if isinstance(thing, AppendToLedger | LedgerRead) else name
 
 
 def _name(kind: type | tuple[type, type]) -> str:
@@ -60,14 +58,3 @@ STEPS: Final = (
     *(f"{moment} {_name(kind)}" for kind in ASKED for moment in ("before", "after")),
     *(f"fed {_name(kind)}" for kind in FED),
 )
-
-
-def all_names() -> set[str]:
-    """Every type of action and event that there is."""
-    return {kind.__name__ for kind in (*get_args(Action), *get_args(Event))}
-
-
-def known_names() -> set[str]:
-    """Every type that is a step, or none for a reason."""
-    kinds = [kind[0] if isinstance(kind, tuple) else kind for kind in (*ASKED, *FED)]
-    return {kind.__name__ for kind in (*kinds, *ELSEWHERE)}

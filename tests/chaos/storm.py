@@ -67,14 +67,6 @@ class Storm:
     bugs: list[str] = field(default_factory=list)  # of ours, as logs of workers tell them
     slowness: float = 1.0  # of the machine: all times of a storm are so many times as long
 
-    def counts(self) -> Counter[str]:
-        """Faults by kind, snapshots by outcome."""
-        counts = Counter(f"fault: {fault.kind}" for fault in self.faults)
-        for view in self.views.values():
-            counts[f"failed: {view.failure.code}" if view.failure else "captured"] += 1
-        counts["refused"] += len(self.refused)
-        return counts
-
     @property
     def captured(self) -> list[int]:
         return sorted(self.captured_ms)
@@ -184,7 +176,7 @@ def _supervise(live: Live, found: Storm) -> None:
 def _do(faults: Faults, found: Storm, rng: random.Random, *, heavy: bool) -> None:
     kind = _rarest(Faults.HEAVY if heavy else Faults.LIGHT, found, rng)
     began = _now_ms()
-    reported = faults.do(kind)
+    reported = getattr(faults, kind)()
     found.faults.append(Fault(kind, heavy, reported, began, _now_ms()))
 
 

@@ -28,7 +28,7 @@ def test_a_storm_of_faults(namespace: str) -> None:
     with stormy(namespace) as system:
         found = storm(system, seed=SEED, seconds=MINUTES * 60)
         print(*found.reported(), *found.crashed, sep="\n")
-        print(found.counts(), f"{found.share:.0%} captured", f"slow {found.slowness:.1f} times")
+        print(f"{found.share:.0%} captured, slow {found.slowness:.1f} times")
         system.rest()
         verdicts = judged(system, found, at_most=60 if EARNEST else 16)
         print(Counter(verdict.value for verdict, _ in verdicts.values()))

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka import Message, Producer
 
@@ -23,6 +23,35 @@ class Live:
 
     def __init__(self, system: RunningSystem, observer: Observer, app: str, partitions: int) -> None:
         self.system, self.observer, self.app, self.partitions = system, observer, app, partitions
+
+    @classmethod
+    @contextmanager
+    def running(
+        cls,
+        kafka: Broker,
+        namespace: str,
+        folder: Path,
+        *,
+        topics: Sequence[str] = ("in", "out"),
+        tables: Sequence[str] = ("counts",),
+        app: str = "",
+        partitions: int = 2,
+    ) -> Iterator[Self]:
+        """Create the topics of an app; its workers end with the block."""
+        app = app or f"small-{namespace}"
+        create_topics(kafka.bootstrap, *(f"{app}-{name}" for name in topics), partitions=partitions)
+        if changelogs := [f"{app}-{name}-changelog" for name in tables]:
+            compact = {"cleanup.policy": "compact"}
+            create_topics(kafka.bootstrap, *changelogs, partitions=partitions, config=compact)
+        system = RunningSystem(bootstrap=kafka.bootstrap, namespace=namespace, folder=folder)
+        try:
+            with observing(kafka.bootstrap, namespace) as observer:
+                yield cls(system, observer, app, partitions)
+        except BaseException:
+            print(*(f"--- {worker.name}\n{worker.last_lines(60)}" for worker in system.workers), sep="\n")
+            raise
+        finally:
+            system.stop()
 
     def topic(self, name: str) -> str:
         return f"{self.app}-{name}"
@@ -110,29 +139,4 @@ class Feed:
         assert producer.flush(30) == 0, "not everything was sent within 30 s"
 
 
-@contextmanager
-def live(
-    kafka: Broker,
-    namespace: str,
-    folder: Path,
-    *,
-    topics: Sequence[str] = ("in", "out"),
-    tables: Sequence[str] = ("counts",),
-    app: str = "",
-    partitions: int = 2,
-) -> Iterator[Live]:
-    """Create the topics of an app; its workers end with the block."""
-    app = app or f"small-{namespace}"
-    create_topics(kafka.bootstrap, *(f"{app}-{name}" for name in topics), partitions=partitions)
-    if changelogs := [f"{app}-{name}-changelog" for name in tables]:
-        compact = {"cleanup.policy": "compact"}
-        create_topics(kafka.bootstrap, *changelogs, partitions=partitions, config=compact)
-    system = RunningSystem(bootstrap=kafka.bootstrap, namespace=namespace, folder=folder)
-    try:
-        with observing(kafka.bootstrap, namespace) as observer:
-            yield Live(system, observer, app, partitions)
-    except BaseException:
-        print(*(f"--- {worker.name}\n{worker.last_lines(60)}" for worker in system.workers), sep="\n")
-        raise
-    finally:
-        system.stop()
+live = Live.running

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,62 +40,33 @@ BACK_S = 60.0
 INPUTS, OUTPUTS = ("counted", "slow"), ("counted-out", "slow-out")
 
 
-@dataclass
-class Cluster:
-    """A broker with everything, and another with the ledger and nothing else."""
-
-    main: EmbeddedKafka
-    other: EmbeddedKafka
-    namespace: str
-
-
 @pytest.fixture
-def cluster(namespace: str) -> Iterator[Cluster]:
-    with EmbeddedKafka() as main:
-        bootstrap, prefix = main.bootstrap, f"{namespace}-counting"
-        create_topics(bootstrap, *(f"{prefix}-in-{name}" for name in INPUTS), partitions=PARTITIONS)
-        for side in ("ours", "plain"):
-            create_topics(
-                bootstrap,
-                *(f"{prefix}-{side}-{name}" for name in OUTPUTS),
-                partitions=PARTITIONS,
-                config={"message.timestamp.type": "LogAppendTime"},
-            )
-            create_topics(
-                bootstrap,
-                f"{prefix}-{side}-counted-changelog",
-                partitions=PARTITIONS,
-                config={"cleanup.policy": "compact"},
-            )
-        commit_once(bootstrap, f"{prefix}-in-counted")
-        with second_of(main) as other:
-            admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-            wait_until("both brokers", lambda: len(admin.list_topics(timeout=20).brokers) == 2, timeout_s=60)
-            ledger = NewTopic(
-                topic_name(namespace), num_partitions=1, replica_assignment=[[2]], config=dict(SETTINGS)
-            )
+def cluster(namespace: str) -> Iterator[tuple[EmbeddedKafka, EmbeddedKafka]]:
+    """A broker with everything, which is the controller, and another one with the ledger and nothing else."""
+    topics = [f"{namespace}-counting-in-{name}" for name in INPUTS]
+    for side in ("ours", "plain"):
+        topics += [f"{namespace}-counting-{side}-{name}" for name in (*OUTPUTS, "counted-changelog")]
+    with EmbeddedKafka(properties={"log.message.timestamp.type": "LogAppendTime"}) as main:
+        create_topics(main.bootstrap, *topics, partitions=PARTITIONS)
+        # Positions of groups are kept where the first one ever was: not on the broker that will go.
+        consumer = Consumer({"bootstrap.servers": main.bootstrap, "group.id": "first", "log_level": 0})
+        consumer.commit(offsets=[KafkaPartition(topics[0], 0, 0)], asynchronous=False)
+        consumer.close()
+        other = EmbeddedKafka()
+        other.cluster_id = main.cluster_id
+        other.properties |= {
+            "process.roles": "broker",
+            "node.id": "2",
+            "controller.quorum.voters": main.voters,
+            "listeners": f"CLIENT://{other.bootstrap}",
+        }
+        with other:
+            wait_until("both brokers", lambda: brokers(main.bootstrap) == 2, timeout_s=60)
+            admin = AdminClient({"bootstrap.servers": main.bootstrap, "log_level": 0})
+            settings = dict(SETTINGS)
+            ledger = NewTopic(topic_name(namespace), 1, replica_assignment=[[2]], config=settings)
             admin.create_topics([ledger])[ledger.topic].result(30)
-            yield Cluster(main, other, namespace)
-
-
-def second_of(main: EmbeddedKafka) -> EmbeddedKafka:
-    """A second broker (node 2) of its cluster; the first one is the controller."""
-    other = EmbeddedKafka()
-    other.cluster_id = main.cluster_id
-    other.properties |= {
-        "process.roles": "broker",
-        "node.id": "2",
-        "controller.quorum.voters": main.voters,
-        "listeners": f"CLIENT://{other.bootstrap}",
-    }
-    return other
-
-
-def commit_once(bootstrap: str, topic: str) -> None:
-    """Positions of groups are kept where the first one ever was: not on the broker that will go."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "first", "log_level": 0})
-    consumer.commit(offsets=[KafkaPartition(topic, 0, 0)], asynchronous=False)
-    consumer.close()
+            yield main, other
 
 
 def answered(pair: Pair, ask: Callable[[KafkaTopicAdmin], Coroutine[Any, Any, T]]) -> T:
@@ -153,17 +123,14 @@ def begin_slow(pair: Pair) -> None:
     wait_until("the slow agent to start", lambda: started() > before, timeout_s=30, period_s=0.02)
 
 
-def await_missed(pair: Pair) -> None:
-    wait_until("the other broker to be missed", lambda: brokers(pair.bootstrap) == 1, timeout_s=MISSED_S)
-
-
 KILLED = pytest.param(EmbeddedKafka.kill, EmbeddedKafka.start, id="killed", marks=pytest.mark.nightly)
 FROZEN = pytest.param(freeze, thaw, id="frozen", marks=pytest.mark.nightly)
 
 
 @pytest.mark.parametrize(("goes", "comes_back"), [KILLED, FROZEN])
 def test_r4_nothing_waits_for_a_ledger_that_is_away(
-    cluster: Cluster,
+    cluster: tuple[EmbeddedKafka, EmbeddedKafka],
+    namespace: str,
     tmp_path: Path,
     goes: Callable[[EmbeddedKafka], None],
     comes_back: Callable[[EmbeddedKafka], None],
@@ -171,13 +138,8 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(
     """Its broker is killed, or frozen, when a report of a cut is on its way there, and comes back after 30 s. Meanwhile
     events, sends and commits go on as fast as without snapkafka. The snapshot is captured then, though its time is
     over: the report comes before the word that it is late (R12), and is as true as one in time; the next one, too."""
-    hold = tmp_path / "hold"
-    with both_counting(
-        cluster.main.bootstrap,
-        cluster.namespace,
-        tmp_path,
-        env={"FEATURES_HOLD": str(hold)},
-    ) as pair:
+    hold, (main, other) = tmp_path / "hold", cluster
+    with both_counting(main.bootstrap, namespace, tmp_path, env={"FEATURES_HOLD": str(hold)}) as pair:
         with Feed(pair.bootstrap, f"{pair.input}-counted", RATE) as feed:
             pair.sent["counted"] = feed.places
             wait_until(
@@ -189,17 +151,17 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(
             hold.touch()
             open_one = pair.observer.ask("cut short", ttl_ms=TTL_MS)
             wait_until("the cut", hold.with_suffix(".held").exists, timeout_s=30, period_s=0.01)
-            goes(cluster.other)
+            goes(other)
             gone_ms = time.time() * 1_000
             hold.unlink()
             try:
-                await_missed(pair)
+                wait_until("one broker", lambda: brokers(main.bootstrap) == 1, timeout_s=MISSED_S)
                 before = committed(pair)
                 time.sleep(AWAY_S - (time.time() - gone_ms / 1_000))  # this is the fault
                 after = committed(pair)
                 back_ms = time.time() * 1_000
             finally:
-                comes_back(cluster.other)
+                comes_back(other)
             view = pair.observer.decided(open_one, BACK_S)
             assert view.captured_at is not None, view.failure
             assert pair.observer.times[view.captured_at] >= back_ms, "its report was there before"

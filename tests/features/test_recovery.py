@@ -4,10 +4,9 @@ an app that does not run: its inputs are cut where its group would go on, as the
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ from snapkafka.errors import TriggerRefusedError
 from snapkafka.protocol import NOBODY, Captured, InputCut
 from snapkafka.testing import Broker, Worker, create_topics
 from tests.chaos.judge import read_log, verdict_of
-from tests.driver.live import Live, live
+from tests.driver.live import Live
 
 from .harness import count_records, produce, read_topics
 
@@ -33,9 +32,9 @@ LATER = 14
 class Counting(Live):
     """The app, its workers and its log; and another app that reads the same input for itself."""
 
-    def __init__(self, run: Live, env: Mapping[str, str]) -> None:
-        super().__init__(run.system, run.observer, run.app, run.partitions)
-        self.env = {"FEATURES_COMMIT": "600", **self.names, **env}
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.env = {"FEATURES_COMMIT": "600", **self.names}
 
     def start_one(self, *, app: str = "", **env: str) -> Worker:
         """One more worker, with more of `FEATURES_...` for it alone."""
@@ -116,13 +115,8 @@ class Counting(Live):
         assert counts.keys() <= {"ran-twice"}
 
 
-@contextlib.contextmanager
-def counting(
-    kafka: Broker, namespace: str, folder: Path, env: Mapping[str, str] = MappingProxyType({})
-) -> Iterator[Counting]:
-    """The app without workers; those that are started end with the block."""
-    with live(kafka, namespace, folder, topics=["in-counted", "counted-out"], tables=["counted"]) as run:
-        yield Counting(run, env)
+#: The app without workers; those that are started end with the block.
+counting = partial(Counting.running, topics=["in-counted", "counted-out"], tables=["counted"])
 
 
 #: Where a worker keeps its table: the store, and whether the next one begins with what the killed one left on its disk.
@@ -140,8 +134,9 @@ def test_after_a_crash_the_snapshot_says_up_to_where_events_run_again(
     """The worker is killed when table and outputs are in the log and no position is committed. What the next one
     recovers tells by its causes which events have had effects; the first cuts of the replay name them. What its disk
     holds Faust does not read again: then it may be anything that was in the input when it began."""
-    env = {"FEATURES_STORE": store} | ({"SNAPKAFKA_DEMO_DATA": str(tmp_path / "data")} if same_disk else {})
-    with counting(kafka, namespace, tmp_path, env) as run:
+    with counting(kafka, namespace, tmp_path) as run:
+        run.env |= {"FEATURES_STORE": store}
+        run.env |= {"SNAPKAFKA_DEMO_DATA": str(tmp_path / "data")} if same_disk else {}
         zeroth = run.start_one(commit="0.5")
         run.await_workers()
         run.feed(BEFORE)
@@ -192,8 +187,8 @@ def test_what_waits_while_tables_are_recovered_is_run(
     kafka: Broker, namespace: str, tmp_path: Path, committed: bool, switch: str, guarantee: str
 ) -> None:
     """In a busy loop: what Faust fetches between its steps there it throws away, or takes for done. Not with us."""
-    env = {"FEATURES_SLEEP": "0.05", "SNAPKAFKA": switch, "FEATURES_GUARANTEE": guarantee}
-    with counting(kafka, namespace, tmp_path, env) as run:
+    with counting(kafka, namespace, tmp_path) as run:
+        run.env |= {"FEATURES_SLEEP": "0.05", "SNAPKAFKA": switch, "FEATURES_GUARANTEE": guarantee}
         first = run.start_one(commit="0.5" if committed else "600")
         run.feed(BEFORE)
         run.await_effects(BEFORE)

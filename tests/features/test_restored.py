@@ -29,7 +29,7 @@ from snapkafka.protocol import (
 from snapkafka.protocol.restores import RESTORED_METADATA
 from snapkafka.testing import Broker, Worker, wait_until
 from snapkafka.wire import headers as wire
-from tests.driver.live import Live, live
+from tests.driver.live import Live
 
 from .harness import produce, read_topics
 
@@ -42,8 +42,8 @@ PLAN = "by-hand"
 class App(Live):
     """An app of two agents; its workers run one at a time."""
 
-    def __init__(self, run: Live) -> None:
-        super().__init__(run.system, run.observer, run.app, run.partitions)
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
         self.input, self.of_x, self.of_y = (
             TopicPartition(self.topic(name), 0)
             for name in ("in-letters", "seen-x-changelog", "seen-y-changelog")
@@ -129,9 +129,8 @@ def test_a_restored_app_goes_on_where_each_of_its_agents_stood(
     """Where its group has lost its offsets since, it starts only when they are set, whatever its reset policy: by
     `latest` what is in flight would never be read, without a word."""
     topics, tables = ("in-letters", "out"), ("seen-x", "seen-y")
-    with live(kafka, namespace, tmp_path, topics=topics, tables=tables, partitions=1) as run:
-        app, observer = App(run), run.observer
-        first = app.start_one()
+    with App.running(kafka, namespace, tmp_path, topics=topics, tables=tables, partitions=1) as app:
+        observer, first = app.observer, app.start_one()
         app.write(-1, app.input, "k", *"abcdefghij")
         x, y = grown("abcdefghij"), grown("abcdefghij")
         app.await_outputs(x, y)

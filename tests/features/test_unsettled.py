@@ -13,7 +13,7 @@ import pytest
 from snapkafka.checks import CutView, Verdict
 from snapkafka.testing import EmbeddedKafka, create_topics
 from tests.chaos.judge import read_log, verdict_of
-from tests.driver.live import Live, live
+from tests.driver.live import Live
 from tests.freezing import freeze, thaw
 
 from . import harness
@@ -24,9 +24,11 @@ pytestmark = pytest.mark.timeout(200)
 class Unsettled(Live):
     """A worker on a broker of its own, which says in files of `reported` how far it is."""
 
-    def __init__(self, broker: EmbeddedKafka, run: Live) -> None:
-        super().__init__(run.system, run.observer, run.app, run.partitions)
-        self.broker, self.reported = broker, self.system.folder / "told"
+    broker: EmbeddedKafka
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.reported = self.system.folder / "told"
         self.reported.mkdir()
 
     def do(self, key: str, value: str) -> None:
@@ -73,14 +75,14 @@ def unsettled(namespace: str, tmp_path: Path) -> Iterator[Unsettled]:
     topics = ("in-orders", "orders-out")
     with (
         EmbeddedKafka() as broker,
-        live(broker, namespace, tmp_path, topics=topics, tables=(), partitions=1) as run,
+        Unsettled.running(broker, namespace, tmp_path, topics=topics, tables=(), partitions=1) as run,
     ):
         settings = {"cleanup.policy": "compact", "max.message.bytes": "2000"}
         create_topics(broker.bootstrap, run.topic("orders-changelog"), partitions=1, config=settings)
-        found = Unsettled(broker, run)
-        run.start("tests.features.apps.unsettled", FEATURES_TOLD=str(found.reported))
+        run.broker = broker
+        run.start("tests.features.apps.unsettled", FEATURES_TOLD=str(run.reported))
         run.await_workers()
-        yield found
+        yield run
 
 
 def test_r7_a_table_write_that_was_refused_and_is_the_last_is_in_the_verdict(unsettled: Unsettled) -> None:

@@ -1,7 +1,8 @@
 """What `going` gets it sends on to `coming`: so a marker reaches whoever has that partition. By FEATURES_KIND:
 
 - rolling: no tables, as in an app that has some Faust loses events around a rebalance (`test_recovery.py`);
-- queueing: what `going` sends at once waits long for `coming`.
+- queueing: what `going` sends at once waits long for `coming`;
+- counting: each of the two counts in a table.
 """
 
 from __future__ import annotations
@@ -16,17 +17,28 @@ KIND = os.environ["FEATURES_KIND"]
 
 app = new_app(broker_commit_interval=0.4, broker_session_timeout=6.0, broker_heartbeat_interval=1.0)
 mid, out = target(app, "mid"), target(app, "out")
+counts: dict[str, Any] = {
+    name: app.Table(name, key_type=str, value_type=int, default=int) if KIND == "counting" else {}
+    for name in ("gone", "come")
+}
+
+
+def count(name: str, key: str) -> None:
+    counts[name][key] = counts[name].get(key, 0) + 1
 
 
 @app.agent(source(app, "going"), name="going")
 async def going(stream: Any) -> None:
     async for event in stream.events():
         partition = 0 if KIND == "queueing" else event.message.partition
+        count("gone", event.key)
+        await asyncio.sleep(0.01)
         await mid.send(key=event.key, value=event.value, partition=partition)
 
 
 @app.agent(mid, name="coming")
 async def coming(stream: Any) -> None:
     async for event in stream.events():
+        count("come", event.key)
         await asyncio.sleep(1.5 if KIND == "queueing" else 0)
         await out.send(key=event.key, value=event.value)

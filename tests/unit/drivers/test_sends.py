@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -15,7 +16,6 @@ from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, Produce
 
 from snapkafka.drivers.aio_client import AioClient
 from snapkafka.drivers.faust.outbound.producer import Transactions
-from snapkafka.drivers.sends import Transaction
 from snapkafka.protocol import SENT_BARE, Abort, Cause, SeqRange, TopicPartition
 
 from .producing import THERE, Broker, Driver
@@ -197,11 +197,9 @@ class Committing:
         self.error: BaseException | None = None
         for step in ("commit_transaction", "send_offsets_to_transaction"):
             setattr(self.producer, step, functools.partial(self._step, getattr(self.producer, step)))
-        transactions = Transactions(self.driver)  # type: ignore[arg-type]
-        held = transactions.watch("app-0-1", self.producer)
-        assert isinstance(held, Transaction)
+        self.transactions = Transactions(self.driver)  # type: ignore[arg-type]
+        held = self.transactions.watch("app-0-1", self.producer)
         self.client = AioClient(self.producer, self.driver.sends, held)
-        self.transactions = transactions
 
     async def _step(self, theirs: Callable[..., Awaitable[None]], *args: Any) -> None:
         if self.error is not None:
@@ -214,9 +212,12 @@ class Committing:
             await (await self.producer.send("t", b"v", b"k", 0))
         assert self.driver.machine.colours.busy, "acknowledged, but not committed"
 
-    @property
-    def sent(self) -> Any:
-        return self.driver.machine.colours.sent[THERE]
+    async def end(self, how: str) -> None:
+        if how == "revoked":
+            ours = SimpleNamespace(_tps_to_transactional_ids=lambda tps: tps)
+            self.transactions.on_rebalanced(SimpleNamespace(assignment=set, transactions=ours))
+        else:
+            await getattr(self.producer, how)(*([{}, "app"] if "offsets" in how else []))
 
 
 @pytest.fixture
@@ -227,49 +228,34 @@ async def committing() -> AsyncIterator[Committing]:
     await made.broker.close()
 
 
-async def test_r7_sends_count_when_their_transaction_is_committed(committing: Committing) -> None:
-    await committing.producer.commit_transaction()
-    assert not committing.driver.machine.colours.busy
-    assert (committing.sent.white(1), committing.sent.unacknowledged) == ((1, 2), ())
+STEPS = ["commit_transaction", "send_offsets_to_transaction"]
 
 
-@pytest.mark.parametrize("how", ["aborted", "stopped", "revoked"])
-async def test_r7_of_a_transaction_that_is_not_committed_every_send_is_undone(
-    committing: Committing, how: str
-) -> None:
-    """Nobody reads what it sent: the open snapshot fails, and the seqs are given again."""
-    epoch = committing.driver.snapshot()
-    if how == "aborted":
-        await committing.producer.abort_transaction()
-    elif how == "stopped":
-        await committing.producer.stop()
-    else:
-        ours = SimpleNamespace(_tps_to_transactional_ids=lambda tps: tps)
-        committing.transactions.on_rebalanced(SimpleNamespace(assignment=set, transactions=ours))
-    assert not committing.driver.machine.colours.busy
-    assert (committing.sent.next_seq, committing.sent.unacknowledged) == (0, ())
-    (abort,) = committing.driver.found(Abort)
-    assert (abort.epoch, abort.code) == (epoch, "send-failed")
-
-
-@pytest.mark.parametrize("step", ["commit_transaction", "send_offsets_to_transaction"])
 @pytest.mark.parametrize(
-    ("error", "code"), [(ProducerFenced("it"), "send-failed"), (KafkaTimeoutError(), "send-unsettled")]
+    ("how", "error", "code"),
+    [
+        ("commit_transaction", None, ""),
+        *((how, None, "send-failed") for how in ("abort_transaction", "stop", "revoked")),
+        *((step, ProducerFenced("it"), "send-failed") for step in STEPS),
+        *((step, KafkaTimeoutError(), "send-unsettled") for step in STEPS),
+    ],
 )
-async def test_r7_of_a_commit_that_fails_nothing_counts_and_faust_is_notified(
-    committing: Committing, step: str, error: Exception, code: str
+async def test_r7_sends_count_when_their_transaction_is_committed(
+    committing: Committing, how: str, error: Exception | None, code: str
 ) -> None:
-    """Of a time-out nobody knows what came."""
-    epoch = committing.driver.snapshot()
-    committing.error = error
-    with pytest.raises(type(error)):
-        await getattr(committing.producer, step)(*([{}, "app"] if "offsets" in step else []))
-    assert [(it.epoch, it.code) for it in committing.driver.found(Abort)] == [(epoch, code)]
+    """Nobody reads what one has sent that is not committed: the open snapshot fails, and the seqs are given again. Of a
+    time-out nobody knows what came. Faust is notified of what its client raises."""
+    epoch, committing.error = committing.driver.snapshot(), error
+    with nullcontext() if error is None else pytest.raises(type(error)):
+        await committing.end(how)
     assert not committing.driver.machine.colours.busy
-    assert [it.refused for it in committing.sent.unacknowledged] == [False] * (code == "send-unsettled")
+    assert [(it.epoch, it.code) for it in committing.driver.found(Abort)] == [(epoch, code)] * bool(code)
+    sent = committing.driver.machine.colours.sent[THERE]
+    assert [it.refused for it in sent.unacknowledged] == [False] * (code == "send-unsettled")
+    assert sent.next_seq == (0 if code == "send-failed" else 2)
 
 
-@pytest.mark.parametrize("step", ["commit_transaction", "send_offsets_to_transaction"])
+@pytest.mark.parametrize("step", STEPS)
 async def test_r15_a_fault_of_ours_in_how_a_commit_failed_does_not_hide_that(
     committing: Committing, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -278,5 +264,5 @@ async def test_r15_a_fault_of_ours_in_how_a_commit_failed_does_not_hide_that(
     monkeypatch.setattr("snapkafka.drivers.faust.outbound.producer.not_committed", Mock(side_effect=ours))
     committing.error = ConnectionError()
     with pytest.raises(ConnectionError):
-        await getattr(committing.producer, step)(*([{}, "app"] if "offsets" in step else []))
+        await committing.end(step)
     assert stood_down == [ours]
