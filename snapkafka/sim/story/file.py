@@ -6,16 +6,17 @@ Errors that show without running it are refused here; those that depend on the r
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
 from snapkafka.errors import BadInputError
 
-#: Longer steps are cut short in messages: one line has to stay one line.
-STEP_TEXT_MAX: Final = 200
+#: Longer messages are cut short: one line has to stay one line.
+MESSAGE_MAX: Final = 300
+#: The event of a step that names none: it is named by the index of the step.
+UNNAMED: Final = "#"
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 #: A process: a text without "->".
@@ -25,8 +26,8 @@ Name = Annotated[str, msgspec.Meta(pattern="^((?!->).)+$")]
 class StoryChannel(NamedTuple):
     """A channel from one process to another (or to itself): a topic with one partition."""
 
-    sender: str
-    receiver: str
+    sender: Name
+    receiver: Name
 
     def __str__(self) -> str:
         return f"{self.sender}->{self.receiver}"
@@ -35,8 +36,8 @@ class StoryChannel(NamedTuple):
 class _Step(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", forbid_unknown_fields=True):
     """A step. `event`: its name."""
 
-    event: Text = "#"
-    comment: Text = "#"
+    event: Text = UNNAMED
+    comment: Text = ""
 
 
 class _OnChannel(_Step, frozen=True, kw_only=True, rename={"sender": "from", "receiver": "to"}):
@@ -65,7 +66,7 @@ class Send(_OnChannel, frozen=True, kw_only=True, tag="send"):
 class Deliver(_OnChannel, frozen=True, kw_only=True, tag="deliver"):
     """A delivery of the head of a channel; with `message`, of everything up to and including that message."""
 
-    message: Text | msgspec.UnsetType = msgspec.UNSET
+    message: Text | None = None
 
 
 class Snapshot(_Step, frozen=True, kw_only=True, tag="snapshot"):
@@ -82,20 +83,12 @@ class Drain(_Step, frozen=True, kw_only=True, tag="drain"):
 Step = Internal | Send | Deliver | Snapshot | Drain
 
 
-class _File(msgspec.Struct):
-    processes: list[Name]
-    channels: list[tuple[Name, Name]]
-    steps: list[Any]
+class Story(msgspec.Struct, frozen=True):
+    """A file. Unknown fields of it are ignored."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
-    """A valid file, as far as it shows without running it. `texts`: the steps as in the file, for messages."""
-
-    processes: tuple[str, ...]
+    processes: tuple[Name, ...]
     channels: tuple[StoryChannel, ...]
     steps: tuple[Step, ...]
-    texts: tuple[str, ...]
 
     @property
     def snapshot_ids(self) -> tuple[str, ...]:
@@ -119,51 +112,40 @@ def load_story(path: Path) -> Story:
 
 
 def parse_story(data: object) -> Story:
-    """Parse a story from JSON values. Unknown fields of the file are ignored.
+    """Parse a story from JSON values, as far as it shows its errors without running it.
 
     Raises:
         BadInputError: it is invalid; the message names the step.
     """
     try:
-        raw = msgspec.convert(data, _File)
-        channels = [StoryChannel(*pair) for pair in raw.channels]
-        _require(len({*raw.processes}) == len(raw.processes), f"two processes of one name: {raw.processes}")
-        _require(len({*channels}) == len(channels), f"two channels of one name: {raw.channels}")
-        for name in (name for channel in channels for name in channel):
-            _require(name in raw.processes, f"there is no process {name}")
+        story = msgspec.convert(data, Story)
+        for names in (story.processes, story.channels):
+            _require(len({*names}) == len(names), f"two of one name: {', '.join(map(str, names))}")
+        for name in (name for channel in story.channels for name in channel):
+            _require(name in story.processes, f"there is no process {name}")
     except ValueError as error:
-        raise BadInputError(f"an invalid scenario: {str(error)[:STEP_TEXT_MAX]}") from None
+        raise BadInputError(f"an invalid scenario: {error}"[:MESSAGE_MAX]) from None
     done: dict[tuple[str, ...], int] = {}
-    texts = tuple(map(_text, raw.steps))
-    steps = []
-    for index, (step, text) in enumerate(zip(raw.steps, texts, strict=True)):
+    for index, step in enumerate(story.steps):
         try:
-            steps.append(_checked(index, msgspec.convert(step, Step), raw.processes, channels, done))
+            _check(index, step, story, done)
         except ValueError as error:
-            raise step_error(index, text, str(error)) from None
-    return Story(processes=(*raw.processes,), channels=(*channels,), steps=(*steps,), texts=texts)
+            raise step_error(index, str(error)) from None
+    return story
 
 
-def step_error(index: int, text: str, problem: str) -> BadInputError:
+def step_error(index: int, problem: str) -> BadInputError:
     """Create the error for a step, on one line that names it."""
-    return BadInputError(f"step {index} ({text}): {problem}")
+    return BadInputError(f"step {index}: {problem}"[:MESSAGE_MAX])
 
 
-def _checked(
-    index: int,
-    step: Step,
-    processes: list[str],
-    channels: list[StoryChannel],
-    done: dict[tuple[str, ...], int],
-) -> Step:
-    """Check the names of a step, and name its event. `done`: what was sent and started, and in which step."""
+def _check(index: int, step: Step, story: Story, done: dict[tuple[str, ...], int]) -> None:
+    """Check the names of a step. `done`: what was sent and started, and in which step."""
     match step:
         case Internal(at=at) | Snapshot(at=at):
-            _require(at in processes, f"there is no process {at}")
+            _require(at in story.processes, f"there is no process {at}")
         case Send(channel=channel) | Deliver(channel=channel):
-            for name in channel:
-                _require(name in processes, f"there is no process {name}")
-            _require(channel in channels, f"there is no channel {channel}")
+            _require(channel in story.channels, f"there is no channel {channel}")
     match step:
         case Send(message=message):
             by = done.setdefault((message,), index)
@@ -173,14 +155,8 @@ def _checked(
         case Snapshot(at=at, id=name):  # several processes may start one, each of them once
             by = done.setdefault((name, at), index)
             _require(by == index, f"{at} has started snapshot {name} in step {by} already")
-    return step if step.event != "#" else msgspec.structs.replace(step, event=f"#{index}")
 
 
 def _require(holds: bool, problem: str) -> None:
     if not holds:
         raise ValueError(problem)
-
-
-def _text(raw: object) -> str:
-    text = json.dumps(raw)
-    return text if len(text) <= STEP_TEXT_MAX else text[: STEP_TEXT_MAX - 3] + "..."

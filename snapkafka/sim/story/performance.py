@@ -14,12 +14,8 @@ docs/guide/simulator.md describes how the results then differ.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Sequence
 from typing import Final, NamedTuple, assert_never
-
-from msgspec import UNSET
 
 from snapkafka.drivers.machine_driver import MachineDriver
 from snapkafka.errors import BadInputError
@@ -47,7 +43,7 @@ from snapkafka.protocol.records import (
 )
 from snapkafka.protocol.worker import WorkerProtocol
 
-from .file import Deliver, Drain, Internal, Send, Snapshot, Step, Story, StoryChannel, step_error
+from .file import UNNAMED, Deliver, Drain, Internal, Send, Snapshot, Step, Story, StoryChannel, step_error
 
 #: Only the initiator learns of a snapshot from the ledger, and nobody from a header.
 HEAR: Final = frozenset({"markers"})
@@ -64,20 +60,21 @@ def changelog_of(process: str) -> TopicPartition:
     return TopicPartition(f"{process}-{TABLE}-changelog", 0)
 
 
-@dataclass(frozen=True, slots=True)
-class StoryEntry:
+class MarkerBody(NamedTuple):
+    """The body of a marker, with the ledger that it belongs to."""
+
+    ledger: int
+    sender: int
+    epoch: int
+    previous: int
+
+
+class StoryEntry(NamedTuple):
     """A record: a message or a table write with its epoch per ledger, or the marker of one ledger."""
 
     what: str
     epochs: tuple[int, ...] = ()
     marker: MarkerBody | None = None
-
-
-class MarkerBody(NamedTuple):
-    ledger: int
-    sender: int
-    epoch: int
-    previous: int
 
 
 class StoryLedger:
@@ -87,13 +84,10 @@ class StoryLedger:
         self.index = index
         self.records: list[LedgerRecord] = []
         self.fold = LedgerState()
-        self.numbers = count(1)  # of records whose author is no process yet
-        self.epochs: dict[str, int] = {}  # snapshot id -> epoch
 
-    def append(self, record: LedgerRecord) -> int:
+    def append(self, record: LedgerRecord) -> None:
         self.records.append(record)
         self.fold.apply(len(self.records) - 1, record)
-        return len(self.records) - 1
 
 
 Logs = defaultdict[TopicPartition, list[StoryEntry]]
@@ -107,47 +101,40 @@ class StoryMember(MachineDriver):
     def __init__(self, name: str, ledger: StoryLedger, logs: Logs) -> None:
         super().__init__(WorkerProtocol(hear=HEAR))
         self.name, self.ledger, self._logs = name, ledger, logs
-        self._read = 0  # first ledger offset not read yet
 
     def join(self, inputs: Sequence[StoryChannel], outputs: Sequence[StoryChannel]) -> None:
         """Append `Hello`, be assigned all inputs for good, and name the outputs: markers go to every one of them."""
         hello = Hello(
-            n=next(self.ledger.numbers),
+            n=len(self.ledger.records),
             app=self.name,
             inputs=tuple(InputTopic(topic=str(channel), partitions=1) for channel in inputs),
             tables=(Table(name=TABLE, changelog=changelog_of(self.name).topic, partitions=1),),
         )
         self.feed(Joined(hello=hello))
-        self._read_to(self.ledger.append(hello))
+        self.append(hello)
+        self._read_to_end()
         given = tuple(AssignedInput(tp=topic_of(channel), agents=(AGENT,), position=0) for channel in inputs)
         changelog = ChangelogEnd(table=TABLE, topic=changelog_of(self.name).topic, partition=0, end=0)
         self.feed(InputsAssigned(generation=1, inputs=given, changelogs=(changelog,)))
-        self._read_to(len(self.ledger.records) - 1)
+        self._read_to_end()
         for channel in outputs:
             self.machine.colours.sent_to(topic_of(channel))  # its markers go to the partitions that it knows
 
-    def start_snapshot(self, snapshot: str, topics: Iterable[str]) -> None:
+    def start_snapshot(self, snapshot: str, topics: tuple[str, ...]) -> None:
         """Start a snapshot as an initiator: append the trigger, and read it. A second initiator finds it started."""
-        known = self.ledger.epochs.get(snapshot)
+        known = self.ledger.fold.latest_of.get(snapshot)
         if known is not None:
             self.meet_marker(known)  # as if a marker had come from outside
             return
-        trigger = Trigger(
-            process=self.machine.author,
-            n=next(self.ledger.numbers),
-            id=snapshot,
-            who=self.name,
-            marker_topics=tuple(topics),
-        )
-        offset = self.ledger.append(trigger)
-        self.ledger.epochs[snapshot] = offset + 1
-        self._read_to(offset)
+        n = len(self.ledger.records)
+        author = self.machine.author
+        self.append(Trigger(process=author, n=n, id=snapshot, who=self.name, marker_topics=topics))
+        self._read_to_end()
 
     def meet_marker(self, epoch: int) -> None:
-        """Meet a marker: read the ledger up to the trigger first, if the machine asks for that (R2)."""
-        asked = self.feed(MarkerMet(epoch=epoch))
-        if isinstance(asked, ReadLedgerTo):
-            self._read_to(asked.offset)
+        """Meet a marker: read the ledger first, if the machine asks for that (R2)."""
+        if isinstance(self.feed(MarkerMet(epoch=epoch)), ReadLedgerTo):
+            self._read_to_end()
             self.feed(MarkerMet(epoch=epoch))
 
     def append(self, record: LedgerRecord) -> None:
@@ -156,10 +143,9 @@ class StoryMember(MachineDriver):
 
     def send_markers(self, action: SendMarkers) -> None:
         """Send them at once."""
-        assert self.machine.process is not None
         for tp in action.tps:
             self.machine.colours.stamp(tp)
-            body = MarkerBody(self.ledger.index, self.machine.process, action.epoch, action.previous)
+            body = MarkerBody(self.ledger.index, self.machine.author, action.epoch, action.previous)
             self._logs[tp].append(StoryEntry("marker", marker=body))
             self.feed(MarkerSettled(epoch=action.epoch, tp=tp, offset=len(self._logs[tp]) - 1))
 
@@ -170,10 +156,9 @@ class StoryMember(MachineDriver):
         """Fail: nobody is taken for dead in a story."""
         raise AssertionError(was)
 
-    def _read_to(self, offset: int) -> None:
-        while self._read <= offset:
-            self._read += 1
-            self.feed(LedgerRead(offset=self._read - 1, record=self.ledger.records[self._read - 1]))
+    def _read_to_end(self) -> None:
+        while (offset := self.machine.ledger.end) < len(self.ledger.records):
+            self.feed(LedgerRead(offset=offset, record=self.ledger.records[offset]))
 
 
 class Place:
@@ -226,10 +211,10 @@ class StoryRun:
         self.story = story
         self.logs: Logs = defaultdict(list)
         ids = story.snapshot_ids
-        self.ledger_of = {name: 0 if one_ledger else k for k, name in enumerate(ids)}
         self.ledgers = [StoryLedger(index) for index in range(min(len(ids), 1) if one_ledger else len(ids))]
+        self.ledger_of = {name: self.ledgers[0 if one_ledger else k] for k, name in enumerate(ids)}
         self.places = {name: Place(name, self.ledgers, self.logs) for name in story.processes}
-        self.heads = dict.fromkeys(story.channels, 0)  # the first offset not handed over
+        self._heads = dict.fromkeys(story.channels, 0)  # the first offset not handed over
         for place in self.places.values():
             for member in place.members:
                 member.join(
@@ -245,53 +230,52 @@ class StoryRun:
         """
         for index, step in enumerate(self.story.steps):
             try:
-                self._step(step)
+                self._step(step, f"#{index}" if step.event == UNNAMED else step.event)
             except BadInputError as error:
-                raise step_error(index, self.story.texts[index], str(error)) from None
+                raise step_error(index, str(error)) from None
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: Step, event: str) -> None:
         match step:
             case Internal():
-                self.places[step.at].act(step.event)
+                self.places[step.at].act(event)
             case Send():
-                self.places[step.channel.sender].act(step.event)
+                self.places[step.channel.sender].act(event)
                 self.places[step.channel.sender].send(topic_of(step.channel), step.message)
             case Deliver():
-                self._deliver(step)
+                self._deliver(step.channel, step.message, event)
             case Snapshot():
-                member = self.places[step.at].members[self.ledger_of[step.id]]
-                member.start_snapshot(step.id, (str(channel) for channel in self.story.channels))
+                member = self.places[step.at].members[self.ledger_of[step.id].index]
+                member.start_snapshot(step.id, tuple(map(str, self.story.channels)))
             case Drain():
-                while any([self._empty(channel, step.event) for channel in self.story.channels]):  # noqa: C419
+                while any([self._empty(channel, event) for channel in self.story.channels]):  # noqa: C419
                     pass  # one whole round: a channel that was empty may have got a marker since
             case _:
                 assert_never(step)
 
-    def _deliver(self, step: Deliver) -> None:
-        left = self.logs[topic_of(step.channel)][self.heads[step.channel] :]
-        if step.message is UNSET:
-            if not left:
-                raise BadInputError(f"channel {step.channel} is empty")
-            self._hand_over(step.channel, step.event)
-            return
-        names = [entry.what if entry.marker is None else None for entry in left]
-        if step.message not in names:
-            raise BadInputError(f"message {step.message} is not in flight from {step.channel}")
-        for _ in range(names.index(step.message) + 1):
-            self._hand_over(step.channel, step.event)
+    def _deliver(self, channel: StoryChannel, message: str | None, event: str) -> None:
+        left = self.logs[topic_of(channel)][self._heads[channel] :]
+        names = [entry.what for entry in left if entry.marker is None]
+        if not left:
+            raise BadInputError(f"channel {channel} is empty")
+        if message is not None and message not in names:
+            raise BadInputError(f"message {message} is not in flight from {channel}")
+        while self._hand_over(channel, event) != message and message is not None:
+            pass
 
     def _empty(self, channel: StoryChannel, event: str) -> bool:
         """Deliver everything in the channel, and what enters it meanwhile; return whether there was anything."""
-        before = self.heads[channel]
-        while self.heads[channel] < len(self.logs[topic_of(channel)]):
+        before = self._heads[channel]
+        while self._heads[channel] < len(self.logs[topic_of(channel)]):
             self._hand_over(channel, event)
-        return self.heads[channel] > before
+        return self._heads[channel] > before
 
-    def _hand_over(self, channel: StoryChannel, event: str) -> None:
-        tp, offset, receiver = topic_of(channel), self.heads[channel], self.places[channel.receiver]
-        self.heads[channel] = offset + 1
-        marker = self.logs[tp][offset].marker
-        if marker is None:
+    def _hand_over(self, channel: StoryChannel, event: str) -> str | None:
+        """Hand over the head of a channel; return the message, None: it is a marker."""
+        tp, offset, receiver = topic_of(channel), self._heads[channel], self.places[channel.receiver]
+        self._heads[channel] = offset + 1
+        entry = self.logs[tp][offset]
+        if entry.marker is None:
             receiver.receive(tp, offset, event)
-        else:
-            receiver.meet_marker(tp, offset, marker)
+            return entry.what
+        receiver.meet_marker(tp, offset, entry.marker)
+        return None

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from snapkafka.errors import EXIT_OK, BadInputError
+from snapkafka.protocol.ledger_state import LedgerState
 
 from .file import Story, StoryChannel, load_story
-from .performance import Logs, StoryLedger, StoryRun, changelog_of, topic_of
+from .performance import Logs, StoryRun, changelog_of, topic_of
 
 WHAT: Final = (
     "A scenario from outside, and the snapshots that come of it. The file states who sends what to whom, when which "
@@ -54,23 +55,15 @@ class StoryOutcome:
         }
 
 
-def outcomes(run: StoryRun) -> list[StoryOutcome]:
-    """Return the outcomes of a story's snapshots, in the order in which they were started."""
-    return [
-        _outcome(run.story, run.ledgers[run.ledger_of[name]], run.logs, name)
-        for name in run.story.snapshot_ids
-    ]
-
-
 def play_story(story: Story, *, one_ledger: bool = False) -> list[StoryOutcome]:
-    """Run a story; return the outcomes of its snapshots.
+    """Run a story; return the outcomes of its snapshots, in the order in which they were started.
 
     Raises:
         BadInputError: a step cannot be done.
     """
     run = StoryRun(story, one_ledger=one_ledger)
     run.run()
-    return outcomes(run)
+    return [_outcome(story, ledger.fold, run.logs, name) for name, ledger in run.ledger_of.items()]
 
 
 def main(arguments: list[str]) -> int:
@@ -95,10 +88,10 @@ def main(arguments: list[str]) -> int:
     return EXIT_OK
 
 
-def _outcome(story: Story, ledger: StoryLedger, logs: Logs, name: str) -> StoryOutcome:
+def _outcome(story: Story, fold: LedgerState, logs: Logs, name: str) -> StoryOutcome:
     """Read the outcome from the ledger, which has only offsets: a process is an end of its changelog, and a channel
     leads from the position of its receiver to the white end of its sender."""
-    fold, view = ledger.fold, ledger.fold.snapshots[ledger.epochs[name]]
+    view = fold.snapshots[fold.latest_of[name]]
     reports = {fold.processes[process].hello.app: report for process, (_, report) in view.reports.items()}
     cut = [process for process in story.processes if process in reports]
 
