@@ -56,7 +56,8 @@ def bystander() -> Process:
 def forget(p: Process) -> None:
     """The test keeps nothing either of what the process asks for."""
     p.world.ledger[:-1] = [None] * (len(p.world.ledger) - 1)  # type: ignore[list-item]
-    p.world.logs.clear()
+    for log in p.world.logs.values():
+        log[:] = [None] * len(log)  # type: ignore[list-item]
     p.asked.clear()
     p.turned.clear()
 
