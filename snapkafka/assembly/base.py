@@ -16,7 +16,6 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store, require_state, state_parts
 
 from .rows import changelogs_by_place
-from .schemas import columns
 
 FULL: Final = "take a full snapshot"
 #: Kinds of findings by which tables would lack rows.
@@ -62,9 +61,6 @@ def base_or_whole(
     try:
         base = find_base(store, captured, ledger, isolation=isolation)
         for part in base.parts if base is not None else ():
-            table = state_table(part)
-            if [(column.name, column.type) for column in table.schema] != [*columns(table.name).items()]:
-                raise BadInputError(f"the state of snapshot {part.id} has other columns", hint=FULL)
             require_state(store, part, hashed=True)
     except (UnknownSnapshotError, BadInputError, StorageError) as error:  # no such parent, or an unfit one
         if store.has(captured.id):

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, StorageError
 from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
-from snapkafka.store import HASHED_BYTES_MAX, altered, require_unaltered
+from snapkafka.store import altered
 from snapkafka.units import format_bytes
 
 from .engine import Placed
+
+#: Files with more bytes in all are compared by their sizes alone: to read them takes about as long as to query them.
+HASHED_BYTES_MAX: Final = 2 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +66,7 @@ def stored_manifests(snapshots: Iterable[Placed]) -> tuple[StoredManifest, ...]:
 
 
 def compared_files(snapshots: Iterable[Placed]) -> Trust:
-    """Compare the files of snapshots with their manifests.
+    """Compare the files of snapshots with their manifests, before they are read.
 
     Raises:
         StorageError: a manifest was edited, or a file has other bytes.
@@ -71,8 +75,9 @@ def compared_files(snapshots: Iterable[Placed]) -> Trust:
     for item in snapshots:
         if why := altered(item.manifest):
             raise StorageError(f"manifest {item.store.manifest_place(item.manifest.id)} {why}")
-        named = [file for table in item.tables for file in table.files]
-        compared = require_unaltered(item.store, named)
-        files, large = files + compared, large or (bool(named) and not compared)
+        named = {file: None for table in item.tables for file in table.files}
+        hashed = sum(file.bytes for file in named) <= HASHED_BYTES_MAX
+        item.store.require_files(named, hashed=hashed)
+        files, large = files + len(named) * hashed, large or not hashed
     by_size = f"files of more than {format_bytes(HASHED_BYTES_MAX)} were compared by their sizes alone"
     return Trust(files=files, not_compared=(by_size,) if large else ())

@@ -6,21 +6,18 @@ with store.staging(id) as folder:  # tables are written here ...
     ...
     store.publish(manifest, folder)  # ... and appear together with their manifest, or not at all
 
-`state_parts` lists the snapshots whose rows make up the state of one, `state_sql` reads them.
+`state_parts` lists the snapshots whose rows make up the state of one, `chained_sql` reads them.
 """
 
 from .database import sql_name, sql_of_files, sql_text
 from .integrity import (
-    HASHED_BYTES_MAX,
     altered,
     chained_sql,
     file_damage,
     places_of,
     require_state,
-    require_unaltered,
     state_parents,
     state_parts,
-    state_sql,
 )
 from .local_files import LocalFiles
 from .store import LEFTOVER_AFTER_S, Damage, Leftover, Store, manifest_name

@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from snapkafka.errors import SnapkafkaError, StorageError
-from snapkafka.manifest import FileEntry, Manifest, TableEntry, checksum_of, state_table
+from snapkafka.manifest import Manifest, TableEntry, checksum_of, state_table
 
 from .database import sql_name, sql_of_files
 from .store import Damage, Store
@@ -81,13 +81,8 @@ def _again(*names: str) -> str:
     )
 
 
-def state_sql(store: Store, parts: Iterable[Manifest]) -> str:
-    """Return a query of DuckDB for the state of `state_parts`, with the columns of the table `state`."""
-    return chained_sql([places_of(store, state_table(part)) for part in parts])
-
-
 def chained_sql(parts: Sequence[Iterable[str]]) -> str:
-    """Return the query of `state_sql`.
+    """Return a query of DuckDB for the state of `state_parts`, with the columns of the table `state`.
 
     Args:
         parts: the places of the files of each part.
@@ -109,10 +104,6 @@ def chained_sql(parts: Sequence[Iterable[str]]) -> str:
 def places_of(store: Store, table: TableEntry) -> list[str]:
     """Return the places of the files of a table."""
     return [store.place(file.path) for file in table.files]
-
-
-#: Files with more bytes in all are compared by their sizes alone: to read them takes about as long as to query them.
-HASHED_BYTES_MAX: Final = 2 << 30
 
 
 def file_damage(store: Store, manifest: Manifest) -> Iterator[Damage]:
@@ -141,18 +132,3 @@ def altered(manifest: Manifest) -> str:
     if manifest.checksum == found:
         return ""
     return f"has changed since it was written: its checksum is {found}, was {manifest.checksum or 'missing'}"
-
-
-def require_unaltered(store: Store, files: Iterable[FileEntry]) -> int:
-    """Refuse files that are not those that their manifest names, before they are read.
-
-    Returns:
-        How many files were compared by their bytes: of more than `HASHED_BYTES_MAX` none.
-
-    Raises:
-        StorageError: names the first file that has other bytes.
-    """
-    files = list(dict.fromkeys(files))
-    hashed = sum(file.bytes for file in files) <= HASHED_BYTES_MAX
-    store.require_files(files, hashed=hashed)
-    return len(files) if hashed else 0

@@ -121,7 +121,7 @@ def tables_of(
 ) -> dict[str, list[Any]]:
     """Return every table of a snapshot, row by row."""
     settings = settings_of(ENTRY, bootstrap="") if settings is None else settings
-    verified(AtHand(rows, settings), with_bounds(view), settings, folder)
+    AtHand(rows, settings).verify(with_bounds(view), settings, folder)
     return {of.name: pq.read_table(of).to_pylist() for of in folder.iterdir()}
 
 
@@ -135,11 +135,6 @@ def checked(engine: Engine, view: CutView, ranges: Sequence[ReadRange], settings
     reading = Reading(view=view, ranges=tuple(ranges), settings=settings)
     with engine.reading("taken"):
         return Examined(engine, reading, engine.examine(reading)).check()
-
-
-def verified(engine: Any, view: CutView, settings: Settings, folder: Path | None) -> Checked:
-    found: Checked = engine.verify(view, settings, folder)
-    return found
 
 
 def state_of(

@@ -10,16 +10,18 @@ from typing import Any
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from snapkafka.assembly import Desk, Invariant, Job, Settings, find_base, require_offsets
+from snapkafka.assembly import Desk, Invariant, Job, Settings, find_base, published, require_offsets
 from snapkafka.assembly.base import view_on
 from snapkafka.assembly.embedded import EmbeddedEngine
+from snapkafka.assembly.invariants import MAIN, opened
 from snapkafka.assembly.ledger import ClusterFacts
 from snapkafka.assembly.manifest import Task
 from snapkafka.assembly.order import Engine as OfJob
 from snapkafka.checks import Checked, CutView
 from snapkafka.kafka import Connection
-from snapkafka.manifest import Manifest
+from snapkafka.manifest import STATE, Manifest
 from snapkafka.protocol import Captured
+from snapkafka.store import Store
 from tests.spark.at_hand import settings_of
 from tests.spark.scene import Stage
 from tests.worlds.stores import LocalStore
@@ -106,3 +108,10 @@ def rows(store: LocalStore, manifest: Manifest, table: str) -> list[dict[str, An
     place = store.root / next(entry.path for entry in manifest.tables if entry.name == table)
     found: list[dict[str, Any]] = pq.read_table(place, partitioning=None).to_pylist()
     return found
+
+
+def state_of(store: Store, manifest: Manifest, columns: str = "key, value") -> list[Any]:
+    """Return the whole state, of an incremental snapshot with the rows of its parents."""
+    with opened({MAIN: published(store, manifest)}) as database:
+        rows = database.execute(f'SELECT {columns} FROM {STATE} ORDER BY "partition", changelog_offset')
+        return list(rows.fetchall())

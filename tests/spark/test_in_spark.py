@@ -27,7 +27,6 @@ from tests.spark.at_hand import (
     row_of,
     settings_of,
     spark_reads,
-    verified,
     with_bounds,
 )
 from tests.spark.damaged_logs import EVERY_KIND, damaged
@@ -119,8 +118,7 @@ def test_rows_and_digests_of_every_table(
     found = []
     for name, by in (("spark", by_spark(spark, settings)), ("embedded", AtHand(rows(), settings))):
         (there := tmp_path / name).mkdir()
-        outcomes = verified(by, view, settings, there)
-        found.append((outcomes, in_folder(there)))
+        found.append((by.verify(view, settings, there), in_folder(there)))
     (in_spark, here), (embedded, there_too) = found
     assert in_spark == embedded
     assert (sum("/state/" in file for file in here.files) > 1) == (min(limits) < 10**9)

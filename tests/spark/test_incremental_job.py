@@ -23,10 +23,9 @@ from snapkafka.assembly.manifest import Task
 from snapkafka.errors import EXIT_NOT_GOOD, InternalError, StorageError
 from snapkafka.kafka import Connection
 from snapkafka.manifest import AROUND, Manifest
-from snapkafka.store import state_parts, state_sql
 from snapkafka.testing import Broker
 from tests.spark.at_hand import spec_file
-from tests.spark.engines import Engine
+from tests.spark.engines import Engine, state_of
 from tests.spark.scene import Stage, play, play_on
 from tests.worlds.on_disk import flip
 from tests.worlds.stores import LocalStore
@@ -59,14 +58,6 @@ class Chain:
         (reported,) = json.loads(capsys.readouterr().out)["snapshots"]
         assert status == (0 if reported["verdict"] == "VERIFIED" else EXIT_NOT_GOOD)
         return {**reported, "checks": {check["name"]: check for check in reported["checks"]}}
-
-
-def rows(store: LocalStore, manifest: Manifest) -> list[tuple[Any, ...]]:
-    """The whole state, as DuckDB reads it."""
-    found = duckdb.sql(
-        f"SELECT * FROM ({state_sql(store, state_parts(store, manifest))}) ORDER BY partition, changelog_offset"
-    )
-    return list(found.fetchall())
 
 
 def alter(store: LocalStore, snapshot: str, table: str, change: Callable[[dict[str, Any]], Any]) -> None:
@@ -104,7 +95,7 @@ def test_a_chain_on_a_real_broker_is_the_whole(chain: Chain, tmp_path: Path) -> 
     elsewhere = LocalStore(tmp_path)
     full = chain.engine.assemble(chain.stage, elsewhere, "last", whole=True, around=60)
     last = chain.manifest("last")
-    assert rows(chain.store, last) == rows(elsewhere, full)
+    assert state_of(chain.store, last, "*") == state_of(elsewhere, full, "*")
     # A delta reads fewer effects of records about the cut (`around`).
     others = {table.name: table.digest for table in full.tables if table.name not in ("state", AROUND)}
     assert others.items() <= {table.name: table.digest for table in last.tables}.items()
@@ -185,7 +176,7 @@ def test_on_a_broken_parent_nothing_is_built_and_the_whole_state_is_read(
     assert (reported["verdict"], reported["why_full"]) == ("VERIFIED", message)
     found = copied.manifest("last")
     assert (found.parents, [table.name for table in found.tables if "state" in table.name]) == ((), ["state"])
-    assert rows(copied.store, found) == rows(chain.store, chain.manifest("last"))
+    assert state_of(copied.store, found) == state_of(chain.store, chain.manifest("last"))
 
 
 def test_one_that_cannot_be_assembled_does_not_stop_the_others(

@@ -1,4 +1,4 @@
-"""`python -m snapkafka.assembly`: from the ledger to a verdict in it; and everything that is refused, before Spark."""
+"""`python -m snapkafka.assembly` with Spark: from the ledger to a verdict in it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,14 @@ from snapkafka.kafka.cluster.groups import positions_group
 from snapkafka.protocol import Status
 from snapkafka.testing import Broker
 from tests.spark.at_hand import spec_file
-from tests.spark.scene import Stage, play
-
-pytestmark = pytest.mark.nightly
+from tests.spark.scene import play
 
 
-@pytest.fixture(scope="module")
-def stage(kafka: Broker) -> Stage:
-    return play(kafka.bootstrap, f"j{os.getpid()}")
-
-
-def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables, manifest, verdict in the ledger, positions as a consumer group; a service may go on meanwhile."""
+def test_from_the_ledger_to_a_verdict(
+    kafka: Broker, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables, manifest, verdict in the ledger, positions as a consumer group."""
+    stage = play(kafka.bootstrap, namespace)
     name = stage.name()
     done = subprocess.run(
         [sys.executable, "-m", "snapkafka.assembly", *stage.job(tmp_path, "snap")],
@@ -52,6 +48,10 @@ def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path, monkeypatch:
     assert [check["name"] for check in reported["checks"] if check["run"]] == ["V1", "V2", "V3", "V4", "V5"]
     assert all(check["status"] == "passed" for check in reported["checks"] if check["run"])
     manifest = json.loads((tmp_path / f"{name}.json").read_text())
+    assert (manifest["engine"], manifest["restorable"]["how"]) == ("spark", "from")
+    assert {(it["name"], it["partitions"], len(it["topic_id"])) for it in manifest["topics"]} == {
+        (stage.topic(topic), 2, 32) for topic in ("orders", "credits", "balances")
+    }
 
     connection = Connection(bootstrap=stage.bootstrap)
     with Desk(connection, stage.namespace) as desk:
@@ -67,8 +67,8 @@ def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path, monkeypatch:
 
     # Verified again by a path that means something only here, it is found from everywhere.
     monkeypatch.chdir(tmp_path)
-    again = ["--bootstrap", stage.bootstrap, *spec_file(tmp_path, manifests=(f"{name}.json",), record=True)]
-    assert main(again) == 0
+    again = spec_file(tmp_path, manifests=(f"{name}.json",), record=True, engine="embedded")
+    assert main(["--bootstrap", stage.bootstrap, *again]) == 0
     with Desk(connection, stage.namespace) as desk:
         latest = desk.reading.state.snapshots[stage.epoch].verdict
     assert latest is not None
@@ -78,11 +78,3 @@ def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path, monkeypatch:
         stage.tp("orders", 0): (2, name),
         stage.tp("orders", 1): (0, name),
     }
-
-
-def test_deleted_offsets_are_named(kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stage = play(kafka.bootstrap, f"g{os.getpid()}")
-    stage.trim(stage.tp("orders"), 5)
-    assert main(stage.job(tmp_path, "snap")) == 9
-    assert json.loads(capsys.readouterr().out)["error"]["code"] == "offsets-gone"
-    assert list(tmp_path.iterdir()) == []

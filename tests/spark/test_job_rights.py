@@ -34,20 +34,10 @@ def test_the_rights_that_are_printed_are_enough_and_one_less_is_named(tmp_path: 
         changelog = stage.topic("balances")
 
         def job() -> subprocess.CompletedProcess[str]:
-            return subprocess.run(
-                [
-                    sys.executable,
-                    "-m",
-                    "snapkafka.assembly",
-                    *stage.job(tmp_path, "snap"),
-                    "--bootstrap",
-                    address,
-                ],
-                capture_output=True,
-                text=True,
-                timeout=240,
-                env=os.environ | LOGIN,
-            )
+            arguments = [*stage.job(tmp_path, "snap"), "--bootstrap", address]
+            command = [sys.executable, "-m", "snapkafka.assembly", *arguments]
+            env = os.environ | LOGIN
+            return subprocess.run(command, capture_output=True, text=True, timeout=240, env=env)
 
         def error() -> dict[str, str]:
             found = json.loads(job().stdout)["error"]

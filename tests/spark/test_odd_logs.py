@@ -174,26 +174,6 @@ def _transactional(stage: Stage, n: int) -> Producer:
     return producer
 
 
-def test_empty_and_never_written_partitions_and_a_log_that_was_trimmed_below_what_is_needed(
-    engine: Engine, stage: Stage, tmp_path: Path
-) -> None:
-    """Partition 1 of `orders` and `balances` has never been written to. Of `orders` goes what was done at the cut."""
-    before = assembled(engine, stage, tmp_path / "before")
-    stage.trim(stage.tp("orders"), 2)
-    after = assembled(engine, stage, tmp_path / "after")
-    assert (after.verdict, after.content) == ("VERIFIED", before.content)
-    assert len(rows(after, tmp_path / "after", "messages")) == 6
-    topic = stage.topic("orders")
-    (never,) = (
-        row
-        for row in rows(after, tmp_path / "after", "positions")
-        if (row["topic"], row["partition"]) == (topic, 1)
-    )
-    assert never["position"] == 0
-    read = {(item.topic, item.partition) for item in after.read}
-    assert read == {stage.tp("orders"), stage.tp("credits"), stage.tp("credits", 1), stage.tp("balances")}
-
-
 def test_a_log_that_was_trimmed_further_is_doubted_and_by_whom(
     engine: Engine, stage: Stage, tmp_path: Path
 ) -> None:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
 
 import duckdb
 import pandas as pd  # type: ignore[import-untyped]
@@ -17,20 +14,13 @@ import pytest
 from obstore.fsspec import FsspecStore
 
 from snapkafka.assembly import main
-from snapkafka.assembly.entry import CHILD
 from snapkafka.manifest import Manifest
-from snapkafka.ops.assembling import JOB
-from snapkafka.store import Store, manifest_name, open_store, state_parts, state_sql
-from snapkafka.store import store as stores
-from snapkafka.testing import Broker, wait_until
+from snapkafka.store import Store, open_store
+from snapkafka.testing import Broker
 from tests.servers.s3 import EmbeddedS3
 from tests.spark.at_hand import spec_file
-from tests.spark.engines import Engine
+from tests.spark.engines import Engine, state_of
 from tests.spark.scene import Stage, play, play_on
-from tests.worlds.throttling import Throttle
-
-#: So few that a job may be met in the midst of writing.
-SLOW: Final = 8
 
 
 @pytest.fixture(scope="module")
@@ -68,19 +58,10 @@ def made(server: EmbeddedS3, engine: Engine, kafka: Broker) -> Made:
     return made
 
 
-def rows(store: Store, manifest: Manifest) -> list[tuple[Any, ...]]:
-    """The whole state, as DuckDB reads it by our own query."""
-    with duckdb.connect() as database:
-        if store.filesystem is not None:
-            database.register_filesystem(store.filesystem)
-        sql = state_sql(store, state_parts(store, manifest))
-        return list(database.sql(f"SELECT key, value FROM ({sql})").fetchall())
-
-
 def test_the_whole_state_of_a_chain(made: Made, tmp_path: Path) -> None:
     """And a verifier finds its tables there."""
     assert [made.manifest(which).verdict for which in ("snap", "next")] == ["VERIFIED", "VERIFIED"]
-    full, whole = (dict(rows(made.store, made.manifest(which))) for which in ("snap", "next"))
+    full, whole = (dict(state_of(made.store, made.manifest(which))) for which in ("snap", "next"))
     assert whole == full | {"new": "7", "late": "3", "red": "1", "x": "999"}
     places = (made.store.manifest_place(made.stage.name("next")),)
     again = spec_file(tmp_path, bootstrap=made.stage.bootstrap, manifests=places, tables=True)
@@ -106,49 +87,3 @@ def test_no_secret_is_written_down(made: Made, server: EmbeddedS3) -> None:
     texts = made.store.texts()
     assert len(texts) == 2, "a manifest each"
     assert server.secret not in "".join(texts.values())
-
-
-def keys(store: Store) -> list[str]:
-    """Everything below its place."""
-    return [info.path for info in store.files.list("")]
-
-
-def test_what_is_removed_leaves_nothing(made: Made, server: EmbeddedS3) -> None:
-    store = open_store(f"{server.make_bucket('short-lived')}/of/snapshots")
-    short = dataclasses.replace(made, store=store)
-    assert main(short.job("snap")) == 0
-    store.remove(short.manifest("snap"))
-    assert keys(store) == []
-
-
-@pytest.mark.nightly
-def test_a_job_that_was_killed_half_way_leaves_no_manifest_and_the_next_one_completes(
-    made: Made, server: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = open_store(f"{server.make_bucket('killed')}/of/snapshots")
-    again = dataclasses.replace(made, store=store)
-    with Throttle(server.endpoint, per_second=SLOW) as slow:
-        job = subprocess.Popen(
-            # As a child, so that it is the job itself that is killed.
-            [*JOB, CHILD, *again.job("snap")],
-            env={**os.environ, "AWS_ENDPOINT_URL": slow.endpoint},
-            start_new_session=True,
-        )
-        try:
-            wait_until(
-                "a table to be begun", lambda: any("/run-" in key for key in keys(store)), timeout_s=120
-            )
-            assert job.poll() is None
-        finally:
-            os.killpg(job.pid, signal.SIGKILL)  # and the JVM of its Spark
-            job.wait()
-    left = keys(store)
-    print(f"left: {left}")
-    assert store.text(manifest_name(made.stage.name("snap"))) is None
-    monkeypatch.setattr(stores, "LEFTOVER_AFTER_S", 0.0)
-    assert main(again.job("snap")) == 0
-    manifest = again.manifest("snap")
-    assert manifest.content == made.manifest("snap").content
-    there = keys(store)
-    assert not set(left) & set(there), "what the dead one wrote is gone"
-    assert len(there) == 1 + sum(len(table.files) for table in manifest.tables)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
@@ -53,7 +53,7 @@ def packed(folder: Path) -> list[str]:
 
 
 def submit(master: str, more: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    options = [*(more or ["--conf", f"spark.pyspark.python={sys.executable}"]), "--master", master]
+    options = [*more, "--master", master]
     options += ["--jars", ",".join(map(str, locked_jars("spark")))]
     options += ["--driver-java-options", "-XX:TieredStopAtLevel=1", "--conf", "spark.ui.enabled=false"]
     options += ["--conf", "spark.executor.memory=600m"]
@@ -92,15 +92,13 @@ def standalone(folder: Path) -> Iterator[str]:
             process.wait(30)
 
 
-@pytest.mark.parametrize("on", ["local[2]", "standalone"])
 def test_a_snapshot_is_assembled_and_what_is_refused_has_its_exit_status(
-    on: str, kafka: Broker, namespace: str, tmp_path: Path
+    kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
     """The workers of the cluster have the packages that are sent along, and no others."""
     (tmp_path / "cluster").mkdir()
-    more = packed(tmp_path) if on == "standalone" else []
-    with nullcontext(on) if on != "standalone" else standalone(tmp_path / "cluster") as master:
-        _assembled(master, more, kafka, namespace, tmp_path / "storage")
+    with standalone(tmp_path / "cluster") as master:
+        _assembled(master, packed(tmp_path), kafka, namespace, tmp_path / "storage")
 
 
 def _assembled(master: str, more: list[str], kafka: Broker, namespace: str, tmp_path: Path) -> None:

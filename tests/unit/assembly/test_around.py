@@ -13,7 +13,6 @@ from snapkafka.checks import CutView, LogBounds
 from snapkafka.drawing import DrawnMessage
 from snapkafka.drawing.order import in_order
 from snapkafka.errors import BadInputError
-from snapkafka.manifest import AROUND, TableEntry, content_digest
 from snapkafka.protocol import TopicPartition
 from tests.worlds.little_log import CAPTURED, INPUT, STATE, TP
 
@@ -63,15 +62,6 @@ def test_however_many_channels_there_are_the_table_stays_within_its_rows() -> No
     assert {it.source.position - it.low for it in found} == {50}, (
         "so much of each, and no more than `LEADS_MAX` else"
     )
-
-
-def test_no_content_depends_on_it() -> None:
-    def table(name: str, digest: str) -> TableEntry:
-        return TableEntry(name=name, path=name, rows=1, digest=digest, schema=(), files=())
-
-    without = content_digest([table("state", "1")])
-    assert content_digest([table("state", "1"), table(AROUND, "7")]) == without
-    assert content_digest([table("state", "1"), table("messages", "7")]) != without
 
 
 @pytest.mark.parametrize("records", [-1, 10_001])

@@ -1,99 +1,63 @@
-"""The state of an incremental snapshot, from the files of its chain; and a chain that is broken is found."""
+"""The state of an incremental snapshot, from the files of its chain."""
 
 from __future__ import annotations
 
 import dataclasses
-import random
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 import pytest
 
+from snapkafka.assembly import published
 from snapkafka.errors import BadInputError
-from snapkafka.manifest import Manifest, state_table
-from snapkafka.store import state_parts, state_sql
+from snapkafka.manifest import STATE, Manifest, state_table
+from snapkafka.store import state_parts
 from tests.unit.base.test_manifest import example
 from tests.worlds.on_disk import write_snapshot
 from tests.worlds.stores import LocalStore
 
-DOCS = Path(__file__).parents[3] / "docs" / "guide" / "assembly.md"
-NAMES = ("monday", "tuesday", "wednesday")
-#: partition, key, value (None: deleted), offset
-Row = tuple[int, bytes | None, str | None, int]
+DOCS: Final = Path(__file__).parents[3] / "docs" / "guide" / "assembly.md"
+#: partition, key, value (None: deleted)
+Row = tuple[int, bytes | None, str | None]
+#: What each snapshot has: the first all of its state, the others what has changed since the one before.
+CHAIN: Final[dict[str, list[Row]]] = {
+    "monday": [(0, b"a", "1"), (1, b"a", "2"), (0, None, "3"), (0, b"b", "4"), (0, b"", "5"), (1, None, "6")],
+    "tuesday": [(0, b"a", None), (1, b"a", "7"), (0, None, None), (0, b"c", "8"), (0, b"", None)],
+    "wednesday": [(0, b"a", "9"), (0, b"c", None), (0, None, "10"), (1, b"a", "11")],
+}
+WHOLE: Final = {(1, b"a", "11"), (0, b"b", "4"), (1, None, "6"), (0, b"a", "9"), (0, None, "10")}
 
 
-def publish(
-    store: LocalStore, name: str, epoch: int, rows: Sequence[Row], parent: Manifest | None = None
-) -> Manifest:
-    """A snapshot whose one table has these rows of state."""
-    table: dict[str, Any] = {"app": "shop", "table_name": "stock", "changelog_topic": "c"}
-    state = [
-        table | {"partition": partition, "key_raw": key, "value": value, "changelog_offset": offset}
-        for partition, key, value, offset in rows
-    ]
-    if parent is None:
-        return write_snapshot(store, name, epoch, state=state)
-    delta = [row | {"deleted": row["value"] is None} for row in state]
-    return write_snapshot(store, name, epoch, parent=parent, state_delta=delta)
-
-
-def random_chain(store: LocalStore, rng: random.Random) -> tuple[Manifest, set[Row]]:
-    """Three snapshots, and the rows of state that the last one has."""
-    keys = [None, b"", b"a", b"b", b"c"]
-    state: dict[tuple[int, bytes | None], Row] = {}
-    chain: list[Manifest] = []
-    offset = 0
-    for number, name in enumerate(NAMES):
-        changed: dict[tuple[int, bytes | None], Row] = {}
-        for _ in range(rng.randint(4, 12)):
-            place = (rng.randint(0, 1), rng.choice(keys))
-            offset += rng.randint(1, 3)
-            changed[place] = (*place, rng.choice([None, "x", "y"]), offset)
-        state |= changed
-        rows = [row for row in changed.values() if chain or row[2] is not None]
-        chain.append(publish(store, name, number, rows, *chain[-1:]))
-    return chain[-1], {row for row in state.values() if row[2] is not None}
-
-
-def rows_of(sql: str) -> set[Row]:
+def rows_of(sql: str) -> list[Row]:
     with duckdb.connect() as db:
         found = db.sql(sql)
         assert "deleted" not in found.columns
-        rows = found.select("partition, key_raw, value, changelog_offset").fetchall()
-    assert len(rows) == len({row[:2] for row in rows}), "no key is there twice"
-    return set(rows)
+        return list(found.select("partition, key_raw, value").fetchall())
 
 
-def _in_docs(store: LocalStore) -> str:
-    """The query of the docs, over the files that these manifests name."""
-    (query,) = re.findall(r"```sql\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
-    files = {name: [it.path for it in state_table(store.read(name)).files] for name in NAMES}
-    return re.sub(r"\['(\w+)/[^]]*\]", lambda list_: str(files[list_[1]]), query)
-
-
-@pytest.mark.parametrize("seed", range(4))
 def test_of_a_key_what_the_latest_snapshot_has_counts(
-    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By our own query, and by the one of the docs. The parts come oldest first; another order is noticed."""
-    store = LocalStore(tmp_path / "it's here")
-    last, expected = random_chain(store, random.Random(seed))
-    full, one, other = parts = state_parts(store, last)
-    assert tuple(part.id for part in parts) == NAMES
-    assert rows_of(state_sql(store, parts)) == expected
-    assert rows_of(state_sql(store, (full, other, one))) != expected
+    """By our own query, and by the one of the docs."""
+    store, chain = LocalStore(tmp_path / "it's here"), list[Manifest]()
+    table: dict[str, Any] = {"app": "shop", "table_name": "stock", "changelog_topic": "c"}
+    for epoch, (name, of) in enumerate(CHAIN.items()):
+        rows = [table | {"partition": at, "key_raw": key, "value": value} for at, key, value in of]
+        if chain:
+            rows = [row | {"deleted": row["value"] is None} for row in rows]
+            chain.append(write_snapshot(store, name, epoch, parent=chain[-1], state_delta=rows))
+        else:
+            chain.append(write_snapshot(store, name, epoch, state=rows))
+    assert [part.id for part in state_parts(store, chain[-1])] == [*CHAIN]
+    (docs,) = re.findall(r"```sql\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    files = {it.id: str([file.path for file in state_table(it).files]) for it in chain}
+    docs = re.sub(r"\['(\w+)/[^]]*\]", lambda list_: files[list_[1]], docs)
     monkeypatch.chdir(store.root)
-    assert rows_of(_in_docs(store)) == expected
-
-
-def test_a_full_snapshot_is_all_of_its_state(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path)
-    full = publish(store, "full", 1, [(0, b"a", "x", 1)])
-    assert state_parts(store, full) == (full,)
-    assert rows_of(state_sql(store, (full,))) == {(0, b"a", "x", 1)}
+    for sql in (published(store, chain[-1]).queries[STATE], docs):
+        found = rows_of(sql)
+        assert (len(found), {*found}) == (len(WHOLE), WHOLE), sql
 
 
 def test_a_manifest_without_state_is_said(tmp_path: Path) -> None:

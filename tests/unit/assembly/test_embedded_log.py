@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -11,7 +10,7 @@ import pytest
 
 from snapkafka.assembly import HandOverError
 from snapkafka.assembly.embedded import EmbeddedEngine
-from snapkafka.assembly.records import CLIENT_ID, Record
+from snapkafka.assembly.records import Record
 from snapkafka.checks import ReadRange
 from snapkafka.errors import OffsetsGoneError
 from tests.spark.at_hand import ENTRY, job_of, settings_of
@@ -64,8 +63,3 @@ def test_a_time_in_nanoseconds_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch)
     odd = message(5)
     odd.timestamp.return_value = (1, 2**62)
     assert [it.timestamp_ms for it in read(monkeypatch, odd)] == [2**62]
-
-
-def test_the_guide_sets_a_quota_for_the_client_id_of_the_job() -> None:
-    guide = Path(__file__).parents[3] / "docs" / "guide" / "assembly.md"
-    assert f"--entity-name {CLIENT_ID} " in guide.read_text("utf-8")

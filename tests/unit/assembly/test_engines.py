@@ -92,8 +92,3 @@ def test_without_its_libraries_spark_is_taken(
     monkeypatch.setattr(engines, "missing_of", lambda extra: ["duckdb"])
     assert taken(lines, JobSpec(engine="auto")) == "spark"
     assert "without duckdb" in lines[0]
-
-
-def test_an_engine_that_is_none_is_refused() -> None:
-    with pytest.raises(BadInputError, match="'flink'"):
-        JobSpec(engine="flink")

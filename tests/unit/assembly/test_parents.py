@@ -15,10 +15,8 @@ from snapkafka.assembly.base import Base, base_or_whole, view_on
 from snapkafka.assembly.manifest import logs_of
 from snapkafka.checks import (
     CutView,
-    Finding,
     Keeping,
     LogBounds,
-    LogRecord,
     ReadRange,
     reading_ranges,
 )
@@ -27,7 +25,6 @@ from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, Unkn
 from snapkafka.manifest import LogEntry, Manifest
 from snapkafka.protocol import Captured, ChangelogCut, Retention, SenderEnd, TopicPartition
 from tests.unit.base.test_manifest import example
-from tests.worlds.list_checks import v3
 from tests.worlds.on_disk import flip, in_state, write_snapshot
 from tests.worlds.stores import LocalStore
 
@@ -187,18 +184,11 @@ def test_a_broken_or_deleted_parent_is_found(
         base_or_whole(store, wednesday, example().ledger, isolation=ISOLATION)
 
 
-@pytest.mark.parametrize("broken", ["bytes", "columns"])
-def test_a_base_is_compared_byte_for_byte(tmp_path: Path, broken: str) -> None:
-    """Rows of other columns are those of another release."""
+def test_a_base_is_compared_byte_for_byte(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     monday = publish(store, captured("monday", 1, cut(5)))
     assert find(store, TUESDAY) is not None
-    table = monday.tables[0]
-    if broken == "bytes":
-        flip(tmp_path / table.files[0].path)
-    else:
-        of_another_release = dataclasses.replace(table, schema=table.schema[:-1])
-        store.publish(dataclasses.replace(monday, tables=(of_another_release,)), monday.id)
+    flip(tmp_path / monday.tables[0].files[0].path)
     base, why = base_or_whole(store, TUESDAY, example().ledger, isolation=ISOLATION)
     assert base is None
     assert "snapshot monday" in why
@@ -226,16 +216,6 @@ def test_the_seam_is_read_with_the_delta() -> None:
         assert reading_ranges(view(log_start)) == [ReadRange("c", 0, begins, 20)]
     later = dataclasses.replace(SEAM, white_end=7)
     assert reading_ranges(view(0, seam=later)) == [ReadRange("c", 0, 3, 20)]
-
-
-def test_v3_another_record_at_the_seam_fails_and_none_does_not() -> None:
-    seen = view(0)
-    delta = [LogRecord("c", 0, offset, 1, 0, offset + 5, key_hash=offset) for offset in range(3, 20)]
-    own = LogRecord("c", 0, 2, 2, 0, 7)
-    assert v3(seen, [own, *delta]) == v3(seen, delta) == []
-    for other in (own._replace(seq=8), own._replace(process=1), LogRecord("c", 0, 2)):
-        found = Finding("state-seam", "c", 0, 2, other.process, other.seq, a=2, b=7)
-        assert v3(seen, [other, *delta]) == [found]
 
 
 def test_a_log_that_begins_inside_the_delta_is_refused() -> None:

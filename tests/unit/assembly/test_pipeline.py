@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from snapkafka.assembly import Invariant, Job, JobSpec, pipeline
-from snapkafka.assembly.pipeline import in_words, invariants_of
-from snapkafka.errors import BadInputError, BrokerUnavailableError, SnapkafkaError, StorageError
-from snapkafka.manifest import FileEntry, InvariantEntry, TableEntry
-from tests.unit.base.test_manifest import example
+from snapkafka.assembly.pipeline import invariants_of
+from snapkafka.errors import BrokerUnavailableError, SnapkafkaError, StorageError
+from snapkafka.manifest import InvariantEntry
 
 
 def job(**options: Any) -> Job:
@@ -25,16 +23,6 @@ def test_parameters_are_those_of_whatever_sql_there_is() -> None:
     wanted, asked = job(asked=("termination",), parameters=("topics=hops",)).sql
     assert (wanted, [item.name for item in asked]) == ((), ["termination"])
     assert job().sql == ((), ())
-
-
-def test_a_parameter_that_nothing_has_is_refused() -> None:
-    with pytest.raises(BadInputError):
-        assert job(parameters=("table=balances",)).sql
-
-
-def test_invariants_and_predicates_are_not_asked_at_once() -> None:
-    with pytest.raises(BadInputError):
-        job(invariants=("no_negative",), asked=("termination",))
 
 
 @pytest.mark.parametrize(
@@ -79,14 +67,3 @@ def test_a_snapshot_that_cannot_be_verified_does_not_stop_the_others(monkeypatch
     errors["/bad.json"] = BrokerUnavailableError("no broker")
     with pytest.raises(BrokerUnavailableError):
         pipeline.verify(of_all)
-
-
-def test_what_it_came_to_in_words() -> None:
-    of = TableEntry(name="t", path="t", rows=2_500_160, digest="", schema=(), files=())
-    file = FileEntry(path="f", bytes=155_000_000, rows=0, sha256="")
-    tables = (replace(of, files=(file,)), replace(of, files=(file,), rows=161))
-    found = replace(example(), id="friday")
-    assert in_words(found, 20_000_000, 80.04, tables) == (
-        "friday: read 20,000,000 offsets; wrote 2,500,321 rows in 2 tables, 310.0 MB; checked V1; 80.0 s"
-    )
-    assert in_words(found, 20_000_000, 80.04) == "friday: read 20,000,000 offsets; checked V1; 80.0 s"

@@ -88,6 +88,8 @@ def test_options_are_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -
         ({"around": "many"}, r"Expected `int`, got `str` - at `\$\.around`"),
         ({"around": -1}, "around must be 0 to 10,000"),
         ({"isolation": "committed"}, "isolation is invalid"),
+        ({"engine": "flink"}, "'flink'"),
+        ({"invariants": ["no_negative"], "asked": ["termination"]}, "not both"),
         ([], "Expected `object`"),
     ],
 )

@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from snapkafka import manifest as manifests
 from snapkafka import ops
 from snapkafka.errors import BadInputError, DependencyMissingError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import FileEntry, Manifest
@@ -209,19 +208,6 @@ def test_a_manifest_that_somebody_else_has_put_meanwhile_stays(
     assert names(store) == ["one.json", others[0].tables[0].files[0].path]
 
 
-def test_listed_in_the_order_of_epochs(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path)
-    for number, name in enumerate(("c", "a", "b")):
-        manifest = dataclasses.replace(publish(store, snapshot_id=name), epoch=number)
-        store.manifest_path(name).write_text(manifests.dump(manifest))
-    (tmp_path / "other.json").write_text('{"not": "ours"}')
-    assert [manifest.id for manifest in heads(store)] == ["c", "a", "b"]
-    for content in (b"{", b"\xff{}"):
-        (tmp_path / "a.json").write_bytes(content)
-        with pytest.raises(BadInputError, match=r"a\.json"):
-            store.read("a")
-
-
 @pytest.mark.parametrize("ids", [("one", "one.json"), ("one.json", "one"), (f"one.tmp-{'0' * 32}", "one")])
 def test_an_id_that_looks_like_another_ones_file_spoils_nothing(tmp_path: Path, ids: tuple[str, str]) -> None:
     store = LocalStore(tmp_path)
@@ -287,28 +273,6 @@ async def test_prune_removes_what_it_may(store: Store, monkeypatch: pytest.Monke
 
 
 # -- many at once ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.nightly
-def test_a_hundred_writers_at_once_against_a_server_that_throttles(
-    server: EmbeddedS3, environment: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stores, "JITTER_S", 0.5)
-    place = server.make_bucket("crowd")
-    with Throttle(server.endpoint, per_second=60) as throttle:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", throttle.endpoint)
-        store = open_store(place)
-
-        def write(number: int) -> str:
-            folder = f"{number}/run-{number:032x}"
-            return store.publish(manifest_of(folder, str(number), "c"), folder).id
-
-        with ThreadPoolExecutor(100) as pool:
-            done = set(pool.map(write, range(100)))
-    assert len(done) == 100
-    assert throttle.answers[503] > 0, "or nothing was shown"
-    monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
-    assert len(open_store(place).texts()) == 100
 
 
 def test_a_server_that_asks_to_be_spared_is_asked_again_or_named(
