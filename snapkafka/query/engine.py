@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from snapkafka.assembly.invariants import MAIN, opened, tables_at
 from snapkafka.assembly.schemas import comment
-from snapkafka.errors import BadInputError
 from snapkafka.manifest import STATE, Manifest, TableEntry, state_table
 from snapkafka.store import Store, sql_name, sql_text, state_parents
-from snapkafka.store.database import one_line
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -27,12 +25,11 @@ OVER_ALL: Final = {"all_state": STATE, "all_messages": "messages"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The bounds of a query: seconds, megabytes of memory (and as many of disk), threads. It runs in a process of its
-    own, which cannot exceed them whatever its SQL and its storage are."""
+    """The bounds of a query: seconds, and megabytes of memory (and as many of disk). It runs in a process of its own,
+    which cannot exceed them whatever its SQL and its storage are."""
 
     seconds: float
     memory_mb: int
-    threads: int = 1
 
 
 class Placed(NamedTuple):
@@ -71,7 +68,7 @@ def engine(
         settings = {
             "memory_limit": f"{bounds.memory_mb}MB",
             "max_temp_directory_size": f"{bounds.memory_mb}MB",
-            "threads": bounds.threads,
+            "threads": 1,
         }
     tables = {schema: tables_at(it.store, it.manifest.tables, it.parents) for schema, it in snapshots.items()}
 
@@ -102,12 +99,3 @@ def _make_views_over_all(database: DuckDBPyConnection, snapshots: Mapping[str, P
             for name, (schema, manifest) in by_id.items()
         )
         database.execute(f"CREATE VIEW {sql_name(MAIN)}.{view} AS {rows}")
-
-
-def refused(error: Exception) -> BadInputError:
-    """Build the error of a query that DuckDB refuses."""
-    return BadInputError(
-        f"the query failed: {one_line(error)}",
-        hint='keys and values are text; the columns "offset" and "left" need double quotes;'
-        " SHOW TABLES and DESCRIBE state list what exists",
-    )

@@ -14,7 +14,7 @@ from snapkafka.manifest import Manifest
 from snapkafka.store import Store
 from snapkafka.store.database import one_line
 
-from .engine import OVER_ALL, Placed, refused
+from .engine import OVER_ALL, Placed
 from .locate import heads
 
 if TYPE_CHECKING:
@@ -79,7 +79,11 @@ def select(
     except duckdb.IOException as error:
         raise StorageError(f"the tables cannot be read: {one_line(error)}") from error
     except duckdb.Error as error:
-        raise refused(error) from error
+        raise BadInputError(
+            f"the query failed: {one_line(error)}",
+            hint='keys and values are text; the columns "offset" and "left" need double quotes;'
+            " SHOW TABLES and DESCRIBE state list what exists",
+        ) from error
     return columns, [[_plain(value) for value in row] for row in rows]
 
 
