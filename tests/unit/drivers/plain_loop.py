@@ -50,7 +50,7 @@ class Queue(Producer):
 
 
 def message_at(offset: int) -> Any:
-    return SimpleNamespace(topic=ORDERS.topic, partition=ORDERS.partition, offset=offset)
+    return SimpleNamespace(**ORDERS._asdict(), offset=offset, key=b"ann", value=b"1", headers=())
 
 
 class Loop:

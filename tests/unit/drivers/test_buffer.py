@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextvars import ContextVar
 from typing import Any
 
 import faust
 import pytest
 from faust.exceptions import ProducerSendError
-from faust.types.tuples import FutureMessage
 
 from snapkafka.drivers.faust.outbound.producer import OutgoingRecords
 from snapkafka.protocol import Abort, Cause, Report, TopicPartition
 
 from .producing import THERE, Broker, Driver, Faust
-
-INSIDE: ContextVar[str] = ContextVar("inside", default="")
 
 
 class Buffered(Faust):
@@ -38,55 +34,6 @@ async def way() -> AsyncIterator[Buffered]:
     made = Buffered()
     yield made
     await made.broker.close()
-
-
-async def test_a_message_is_the_same_by_either_way(way: Buffered) -> None:
-    """The record, what the app is told of it, and when."""
-    other = Buffered()
-    other.outgoing._waiting = 1  # nothing may pass
-    reported: dict[Buffered, list[Any]] = {way: [], other: []}
-    for one in (way, other):
-        running = Cause("agent", TopicPartition("in", 0), 5)
-        one.driver.machine.event_started(running)
-        one.driver.cause = running
-        one.app.sensors.add(_Sensor(reported[one]))
-        for more in ({}, {"timestamp": 1.5}, {"headers": {"mine": b"1"}}):
-            promise = one.soon(
-                callback=lambda fut, of=reported[one]: of.append(("called", fut.result()[:4])), **more
-            )
-            assert isinstance(promise, FutureMessage)
-        assert one.buffer.size == (0 if one is way else 3)
-        await one.emptying()
-        await one.taken()
-    assert sorted(map(str, reported[way])) == sorted(map(str, reported[other]))
-    assert len(reported[way]) == 3 * 3
-    passed, waited = way.broker.records(), other.broker.records()
-    assert [record.headers for record in passed] == [record.headers for record in waited]
-    assert [record.value for record in passed] == [record.value for record in waited]
-    assert passed[1].timestamp == waited[1].timestamp == 1_500
-    await other.broker.close()
-
-
-class _Sensor(faust.Sensor):
-    def __init__(self, reported: list[Any]) -> None:
-        super().__init__()
-        self._told = reported
-
-    def on_send_initiated(self, producer: Any, topic: Any, message: Any, keysize: int, valsize: int) -> Any:
-        self._told.append(("begins", topic, message.value, keysize, valsize))
-        return valsize
-
-    def on_send_completed(self, producer: Any, state: Any, metadata: Any) -> None:
-        self._told.append(("ends", state, metadata[:4]))
-
-
-async def test_what_is_called_back_is_in_no_event(way: Buffered) -> None:
-    """As in Faust, whose task is in none: what it sends has the colour of the process."""
-    found: list[str] = []
-    INSIDE.set("an event")
-    way.soon(callback=lambda _: found.append(INSIDE.get()))
-    await way.taken()
-    assert found == [""]
 
 
 async def test_a_sensor_that_fails_brings_the_worker_down_as_it_does_in_faust(

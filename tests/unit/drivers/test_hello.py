@@ -14,7 +14,7 @@ import pytest
 
 from snapkafka.drivers.faust import hello as announced
 from snapkafka.drivers.faust.describe import RECORDER, TYPE_CHARS_MAX, agents_of, type_name
-from snapkafka.drivers.faust.hello import hello_of
+from snapkafka.drivers.faust.hello import hello_of, report_lacks
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.protocol import Hello
 
@@ -50,7 +50,10 @@ async def hello(
 async def test_only_an_input_that_nobody_creates_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a changelog, a reply topic, nor what Faust declares for a `group_by`, unless it may not; a pattern
     subscribes to nothing."""
-    assert (await hello(monkeypatch)).missing == ("to-pay",)
+    found, logged = await hello(monkeypatch), list[str]()
+    assert found.missing == ("to-pay",)
+    report_lacks(cast(Any, SimpleNamespace(log=lambda _, what: logged.append(str(what)))), found)
+    assert [line.split()[1] for line in logged] == ["to-pay"]
     found = await hello(monkeypatch, "to-pay")
     assert (found.missing, [source.topic for source in found.inputs]) == ((), ["to-pay"])
     assert (await hello(monkeypatch, declares=False)).missing == ("grouped-repartition", "to-pay")

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import AsyncMock, Mock
 
 import confluent_kafka
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import KafkaError, KafkaException
 
 from snapkafka.clients import participant
@@ -24,10 +21,8 @@ from snapkafka.drivers.plain.aio_loop import AioParticipant
 from snapkafka.drivers.plain.confluent_clients import partitioner_of
 from snapkafka.drivers.plain.table import Changes
 from snapkafka.errors import BadInputError
-from tests.unit.drivers.plain_loop import ORDERS as OURS
-from tests.unit.drivers.plain_loop import WHERE, Loop, consumer
+from tests.unit.drivers.plain_loop import ORDERS, WHERE, Loop, consumer, message_at
 
-ORDERS = TopicPartition("orders", 0)
 INPUT = ["orders"]
 
 
@@ -83,7 +78,7 @@ async def test_a_loop_that_may_not_know_where_it_starts_starts_nowhere_by_itself
     broker does not show is not "none"."""
     for client in (consumer(**{"auto.offset.reset": "error"}), of_aiokafka(auto_offset_reset="none")):
         with pytest.raises(BadInputError):
-            await disabled(consumer=client).assigned({OURS: None}, generation=1, member="a")
+            await disabled(consumer=client).assigned({ORDERS: None}, generation=1, member="a")
     error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     hidden = SimpleNamespace(topic="orders", partition=0, offset=-1001, error=error)
     client = Mock(committed=lambda tps, timeout_s: [hidden])
@@ -160,24 +155,12 @@ def test_a_skipped_record_waits_for_no_transaction_that_nobody_has_begun() -> No
     part = disabled(consumer=consumer(), producer=Producer(WHERE | {"transactional.id": "billing-1"}))
     loop = Loop()
     part.events._driver = loop.driver
-    part.events.hand_out(OURS, 0)
-    part.skip(Message(0))
+    part.events.hand_out(ORDERS, 0)
+    part.skip(message_at(0))
     assert not loop.colours.running
 
 
 # -- rebalances -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Message:
-    """A record of the input, without headers."""
-
-    offset: int
-    topic: str = ORDERS.topic
-    partition: int = ORDERS.partition
-    key: bytes = b"ann"
-    value: bytes = b"1"
-    headers: tuple[Any, ...] = ()
 
 
 class Input:
@@ -190,61 +173,59 @@ class Input:
         consumer.seek, consumer.committed = self.seek, self.committed
         consumer._coordinator = SimpleNamespace(generation=1, member_id="a")
 
-    async def getone(self) -> Message:
+    async def getone(self) -> Any:
         self.asked.set()
         while self.position >= self.end:
             self.more.clear()
             await self.more.wait()
         self.position += 1
-        return Message(self.position - 1)
+        return message_at(self.position - 1)
 
     def append(self) -> None:
         self.end += 1
         self.more.set()
 
-    def seek(self, tp: TopicPartition, offset: int) -> None:
+    def seek(self, tp: Any, offset: int) -> None:
         self.position = offset
 
-    async def committed(self, tp: TopicPartition) -> int:
+    async def committed(self, tp: Any) -> int:
         return self.done
 
 
-@asynccontextmanager
-async def loop_of(revoked: list[int], **more: Any) -> AsyncIterator[tuple[AioParticipant, Input]]:
-    """Yield a participant without snapshots, and its input."""
-    client = of_aiokafka(**more)
-    part = disabled(consumer=client, on_revoke=lambda tps: revoked.append(len(tps)))
-    source = Input(client)
+async def loop_of(on_revoke: Any = None) -> tuple[AioParticipant, Input]:
+    """Return a participant without snapshots, and its input."""
+    client = of_aiokafka()
+    part, source = disabled(consumer=client, on_revoke=on_revoke), Input(client)
     part._getone = source.getone
     await part.on_partitions_assigned([ORDERS])
-    yield part, source
+    return part, source
 
 
 async def test_a_record_that_arrives_for_a_fetch_from_before_a_rebalance_is_not_lost() -> None:
-    async with loop_of([]) as (part, source):
-        fetched = asyncio.ensure_future(anext(part.poll(quiet_s=2)))
-        await source.asked.wait()
-        await part.on_partitions_revoked([ORDERS])
-        await part.on_partitions_assigned([ORDERS])
-        source.append()
-        assert (await fetched).offset == 0
+    part, source = await loop_of()
+    fetched = asyncio.ensure_future(anext(part.poll(quiet_s=2)))
+    await source.asked.wait()
+    await part.on_partitions_revoked([ORDERS])
+    await part.on_partitions_assigned([ORDERS])
+    source.append()
+    assert (await fetched).offset == 0
 
 
 async def test_a_revocation_waits_until_the_loop_has_committed_its_record() -> None:
-    revocations: list[int] = []
-    async with loop_of(revocations) as (part, source):
-        source.append()
-        messages = part.poll(quiet_s=0.5)
-        async with part.event(await anext(messages)):
-            revoking = asyncio.ensure_future(part.on_partitions_revoked([ORDERS]))
-            await asyncio.wait({revoking}, timeout=0.3)
-            assert not revoking.done() and not revocations, "it is in an event"
+    revoked = Mock(return_value=None)
+    part, source = await loop_of(revoked)
+    source.append()
+    messages = part.poll(quiet_s=0.5)
+    async with part.event(await anext(messages)):
+        revoking = asyncio.ensure_future(part.on_partitions_revoked([ORDERS]))
         await asyncio.wait({revoking}, timeout=0.3)
-        assert not revoking.done() and not revocations, "its position is not committed"
-        source.done = 1
-        assert [message async for message in messages] == []
-        await revoking
-        assert revocations == [1]
+        assert not revoking.done() and not revoked.called, "it is in an event"
+    await asyncio.wait({revoking}, timeout=0.3)
+    assert not revoking.done() and not revoked.called, "its position is not committed"
+    source.done = 1
+    assert [message async for message in messages] == []
+    await revoking
+    revoked.assert_called_once_with([ORDERS])
 
 
 @pytest.mark.parametrize(("takes_s", "limit_s"), [(0.3, 30.0), (30.0, 0.1)])
@@ -255,8 +236,8 @@ def test_a_revocation_of_confluents_waits_for_the_events_of_threads_but_not_for_
     monkeypatch.setattr(confluent_loop, "FINISH_S", limit_s)
     seen: list[str] = []
     part = disabled(consumer=consumer(), on_revoke=lambda *_: seen.append("revoked"))
-    part.events.hand_out(OURS, 0)
-    event = part.event(Message(0))
+    part.events.hand_out(ORDERS, 0)
+    event = part.event(message_at(0))
     entered = threading.Event()
 
     def work() -> None:
@@ -293,13 +274,13 @@ async def test_inputs_are_revoked_although_the_loops_own_callback_fails(client: 
 
 def test_a_loop_that_goes_back_skips_no_record_that_librdkafka_has_passed() -> None:
     """It has passed what was aborted, and the end of that transaction: only what lies from 5 to 7 is skipped."""
-    passed = {"position": lambda *_: [confluent_kafka.TopicPartition(*OURS, 5)], "seek": lambda *_: None}
+    passed = {"position": lambda *_: [confluent_kafka.TopicPartition(*ORDERS, 5)], "seek": lambda *_: None}
     librdkafka = type("Librdkafka", (confluent_kafka.Consumer,), passed)
     client: Any = type("Reading", (Consumer, librdkafka), {})(WHERE | {"group.id": "billing"})
     client.moved = Mock()
-    client.came(OURS, 0)
+    client.came(ORDERS, 0)
     for to in (5, 7, 0):
-        client.seek(confluent_kafka.TopicPartition(*OURS, to))
+        client.seek(confluent_kafka.TopicPartition(*ORDERS, to))
     assert [call.args[1:3] for call in client.moved.mock_calls] == [(5, 5), (5, 7), (7, 0)]
 
 

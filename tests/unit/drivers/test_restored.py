@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
 import faust
 import pytest
@@ -17,6 +18,7 @@ import snapkafka
 from snapkafka.drivers.faust import restores
 from snapkafka.drivers.faust.tables.changelogs import Tables
 from snapkafka.errors import InstallError
+from snapkafka.kafka import KafkaTopicAdmin
 from snapkafka.protocol import RESTORE, AgentPosition, Hello, LogEnd, Restore, TopicId, TopicPartition
 from snapkafka.wire import headers as wire
 from tests.unit.drivers.producing import Driver
@@ -112,47 +114,45 @@ def test_effects_of_before_a_restore_are_no_replays() -> None:
 # -- before it joins its group ----------------------------------------------------------------
 
 
-class Group:
-    """What the worker asks the broker of its group, which has no members."""
+class Group(KafkaTopicAdmin):
+    """What the worker asks the broker of its group, which has no members, by this connection or another one."""
 
     def __init__(self) -> None:
-        self.committed_here = dict[TopicPartition, tuple[int, str]]()
+        self.commits = {TopicPartition("in", 0): (7, "")}
 
-    async def group_members(self, group: str) -> tuple[()]:
+    async def group_members(self, group: str) -> Any:
         return ()
 
     async def committed(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
-        return self.committed_here
+        return self.commits
+
+    async def close(self) -> None: ...
 
 
 @pytest.fixture
 async def worker(monkeypatch: pytest.MonkeyPatch) -> Any:
     """One that has joined the ledger, and not its group."""
-    monkeypatch.setattr(restores, "RETRY_S", 0.01)
     made: Any = Worker()
     made.loop, made.admin = asyncio.get_running_loop(), Group()
+    monkeypatch.setattr(restores, "RETRY_S", 0.01)
+    monkeypatch.setattr(restores, "KafkaTopicAdmin", lambda connection: made.admin)
+    monkeypatch.setattr(restores, "connection_of", lambda app: None)
     return made
 
 
 @pytest.mark.parametrize("refused", [True, False])
-async def test_a_worker_that_its_group_refuses_crashes_and_does_not_hang(
-    caplog: pytest.LogCaptureFixture, refused: bool
-) -> None:
+async def test_a_worker_that_its_group_refuses_crashes_and_does_not_hang(worker: Any, refused: bool) -> None:
     """aiokafka takes the refusal for final and ends the task that joins; Faust waits for an assignment for ever."""
-    worker: Any = Worker()
-    worker.loop = asyncio.get_running_loop()
 
     async def joins() -> None:
-        raise KafkaError("of the routine") from (
-            InconsistentGroupProtocolError() if refused else GroupAuthorizationFailedError()
-        )
+        cause = InconsistentGroupProtocolError if refused else GroupAuthorizationFailedError
+        raise KafkaError("of the routine") from cause()
 
     task = asyncio.ensure_future(joins())
     restores.crash_if_refused(worker, SimpleNamespace(_coordinator=SimpleNamespace(_coordination_task=task)))
     await asyncio.wait([task])
     await asyncio.sleep(0.01)
     assert len(worker.crashes) == refused
-    assert ("group p is held by a restore" in caplog.text) == refused
 
 
 @pytest.mark.parametrize("seen", [True, False])
@@ -163,7 +163,6 @@ async def test_a_worker_whose_memory_is_older_than_a_restore_crashes(
     place of the records since."""
     restore(worker, plan="earlier")
     worker.machine.process = len(worker.written)  # at the commit point every process of its app has left
-    worker.admin.committed_here[TopicPartition("in", 0)] = (BASE, "")
     await worker.restored.await_turn(["in"])
     read = worker.restored.ledger_read
     read()
@@ -190,50 +189,23 @@ async def test_a_worker_does_not_wait_for_a_restore_for_ever(
 # -- D6: the one place that fails closed ----------------------------------------------------------------
 
 
-@pytest.fixture
-def committed(monkeypatch: pytest.MonkeyPatch) -> dict[TopicPartition, tuple[int, str]]:
-    """What the group of an app has committed, as its own connection shows it."""
-    found = {TopicPartition("in", 0): (7, "")}
-
-    class Admin:
-        def __init__(self, connection: Any) -> None: ...
-
-        async def committed(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
-            return found
-
-        async def __aenter__(self) -> Self:
-            return self
-
-        async def __aexit__(self, *_: object) -> None: ...
-
-    monkeypatch.setattr(restores, "KafkaTopicAdmin", Admin)
-    monkeypatch.setattr("snapkafka.drivers.faust.restores.connection_of", lambda app: None)
-    return found
-
-
-@pytest.mark.parametrize("absent", ["failed to start", ""])
+@pytest.mark.parametrize("why", ["failed to start", "", "off"])
 async def test_a_worker_that_cannot_know_the_rules_does_not_start_on_offsets_of_a_restore(
-    worker: Any, committed: dict[TopicPartition, tuple[int, str]], absent: str
+    worker: Any, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     """Its agents would all start at the one offset that a group has."""
-    worker.machine.process, worker.absent = None, absent
+    worker.machine.process, worker.absent = None, why
     worker.ledger = SimpleNamespace(topic="_snapkafka.n")
-    await worker.restored.await_turn(["in"])
-    committed[TopicPartition("in", 1)] = (7, "snapkafka:r")
-    with pytest.raises(InstallError, match=r"set by a restore \(plan r\), and this worker"):
-        await worker.restored.await_turn(["in"])
-
-
-async def test_nor_does_one_that_is_switched_off(
-    monkeypatch: pytest.MonkeyPatch, committed: dict[TopicPartition, tuple[int, str]]
-) -> None:
-    monkeypatch.setenv("SNAPKAFKA", "off")
-    app = faust.App("off-app", broker="kafka://localhost:1", store="memory://")
-    assert snapkafka.install(app, namespace="n") is None
-    await app.on_start()
-    committed[TopicPartition("in", 1)] = (7, "snapkafka:r")
-    with pytest.raises(InstallError, match=r"set by a restore \(plan r\), and SNAPKAFKA=off"):
-        await app.on_start()
+    start, named = partial(worker.restored.await_turn, ["in"]), "this worker"
+    if why == "off":
+        monkeypatch.setenv("SNAPKAFKA", "off")
+        app = faust.App("off-app", broker="kafka://localhost:1", store="memory://")
+        assert snapkafka.install(app, namespace="n") is None
+        start, named = app.on_start, "SNAPKAFKA=off"
+    await start()
+    worker.admin.commits[TopicPartition("in", 1)] = (7, "snapkafka:r")
+    with pytest.raises(InstallError, match=rf"set by a restore \(plan r\), and {named}"):
+        await start()
 
 
 async def test_commits_carry_the_plan_as_long_as_agents_skip_records_above() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import nullcontext
@@ -12,24 +11,21 @@ from unittest.mock import Mock
 
 import aiokafka
 import pytest
-from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, ProducerFenced
+from aiokafka.errors import KafkaTimeoutError, ProducerFenced
 
 from snapkafka.drivers.aio_client import AioClient
 from snapkafka.drivers.faust.outbound.producer import Transactions
-from snapkafka.protocol import SENT_BARE, Abort, Cause, SeqRange, TopicPartition
+from snapkafka.protocol import Abort, SeqRange
 
 from .producing import THERE, Broker, Driver
-
-#: With these a batch of one fits by less than our header takes.
-LIMIT, FITS = 2_000, b"." * 1_915
 
 
 class Way:
     """A process that has joined, and its producer."""
 
     def __init__(self) -> None:
-        self.broker, self.driver = Broker(bytes_max=LIMIT), Driver()
-        self.producer = self.broker.producer(max_batch_size=LIMIT)
+        self.broker, self.driver = Broker(), Driver()
+        self.producer = self.broker.producer()
         self.driver.client = AioClient(self.producer, self.driver.sends)
 
     async def send(self, value: bytes = b"v") -> Any:
@@ -72,55 +68,7 @@ async def test_r7_a_batch_that_fails_fails_all_its_records(way: Way) -> None:
     assert way.sent.unacknowledged[-1].last == way.sent.next_seq - 1
 
 
-async def test_an_app_that_cancels_what_it_was_notified_of_takes_nothing_back(way: Way) -> None:
-    """aiokafka: to cancel the future does not stop the record. So it counts."""
-    for future in [await way.send() for _ in range(2)]:
-        future.cancel()
-    await way.all_settled()
-    assert way.sent.white(1) == (1, 2)
-
-
-async def test_a_send_given_up_at_a_full_batch_uses_up_no_seq(way: Way) -> None:
-    """A gap would accuse a healthy log (V1)."""
-    way.broker.answers.clear()
-    waits = [asyncio.ensure_future(way.send(b"." * 900)) for _ in range(6)]
-    await asyncio.wait(waits, timeout=0.1)
-    given_up = [task for task in waits if not task.done()]
-    assert given_up, "all fit: the test tests nothing"
-    for task in given_up:
-        task.cancel()
-    await asyncio.wait(waits)
-    way.broker.answers.set()
-    await way.send()
-    await way.all_settled()
-    assert way.broker.seqs() == list(range(6 - len(given_up) + 1))
-
-
 # -- records without a stamp ------------------------------------------------------------------------------------------
-
-
-async def test_r15_what_is_refused_with_our_header_arrives_without_it(way: Way) -> None:
-    """Its seq is given again. The snapshot that is open fails by name; the next one does not."""
-    await way.send(b"0")
-    running = Cause("agent", TopicPartition("in", 0), 5)
-    way.driver.machine.event_started(running)
-    epoch = way.driver.snapshot()
-    for value in (FITS, b"2"):
-        await way.send(value)
-        await way.producer.flush()
-    assert way.aborts() == [(epoch, SENT_BARE)]
-    way.driver.machine.event_ended(running)
-    assert way.broker.values() == [b"0", FITS, b"2"]
-    assert (way.broker.seqs(), way.sent.unacknowledged, way.driver.metrics.counts["bare"].total()) == (
-        [0, None, 1],
-        (),
-        1,
-    )
-    future = await way.send(b"." * 2_500)
-    await way.all_settled()
-    assert isinstance(future.exception(), MessageSizeTooLargeError)
-    (lost,) = way.sent.unacknowledged
-    assert lost.refused and not lost.undone, "it is listed by a seq after all"
 
 
 async def test_r15_a_marker_that_leaves_without_its_header_has_failed(way: Way) -> None:

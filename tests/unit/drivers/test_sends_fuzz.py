@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
+import faust
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import TopicPartition
 
 from snapkafka.drivers.aio_client import AioClient
 from snapkafka.drivers.sends import Transaction, Unacknowledged
-from snapkafka.protocol import Cause, SendOutcome
+from snapkafka.protocol import SENT_BARE, Abort, Cause, SendOutcome
 from snapkafka.protocol import TopicPartition as Place
 from snapkafka.wire import headers as wire
 
@@ -117,6 +118,24 @@ def _record(random: Random, kind: str, task: int, n: int, *, odd: float) -> Reco
     )
 
 
+class Sensor(faust.Sensor):
+    """What Faust reports of what leaves its buffer."""
+
+    def __init__(self, reported: Counter[Any]) -> None:
+        super().__init__()
+        self._reported = reported
+
+    def on_send_initiated(self, producer: Any, topic: Any, message: Any, keysize: int, valsize: int) -> Any:
+        self._reported["begins", topic, message.value, keysize, valsize] += 1
+        return message.value
+
+    def on_send_completed(self, producer: Any, state: Any, metadata: Any) -> None:
+        self._reported["ends", state] += 1
+
+    def on_send_error(self, producer: Any, exc: Any, state: Any) -> None:
+        self._reported["fails", state, type(exc)] += 1
+
+
 class Side:
     """One of the two: a producer as it is, or one that stamps."""
 
@@ -133,10 +152,12 @@ class Side:
         settings["enable_idempotence"] = kind == "idempotent"
         settings["transactional_id"] = "it" if kind == "transactions" else None
         self.faust: Any = None
+        self.reported = Counter[Any]()
         self.held: Transaction | None = None
         if kind == "faust":
             given = {"producer_max_batch_size": BATCH_BYTES, "producer_max_request_size": PRODUCER_BYTES}
             self.faust = Faust(self.broker, self.driver, **given)
+            self.faust.app.sensors.add(Sensor(self.reported))
             self.emptying = asyncio.create_task(self._empty(self.faust.buffer), context=copy_context())
         else:
             clients = [self.broker.producer(**settings) for _ in range(1 + (kind == "two clients"))]
@@ -229,49 +250,59 @@ class Side:
 
     async def _send(self, record: Record) -> Any:
         if self.faust is not None:
-            more = {"partition": record.partition, "timestamp": None}
+            more = {"partition": record.partition, "timestamp": 1.5, "headers": record.headers}
             if record.soon:
-                return self.faust.topic.send_soon(
-                    key=record.key, value=record.value, headers=record.headers, **more
-                )
-            return await self.faust.producer.send(
-                "t", record.key, record.value, headers=record.headers, **more
-            )
+                more["callback"] = self._called_back
+                return self.faust.topic.send_soon(key=record.key, value=record.value, **more)
+            return await self.faust.producer.send("t", record.key, record.value, **more)
         client = self.second if record.second else self.client
         return await client.send(
             "t", record.value, record.key, record.partition, headers=record.headers, timestamp_ms=1
         )
 
+    def _called_back(self, future: Any) -> None:
+        """By Faust's task, which is in no event."""
+        self.reported["called", future.message.value, EVENT.get()] += 1
+
     # -- what is there ------------------------------------------------------------------------------------------------
 
-    def everything(self, records: dict[tuple[int, int], Record]) -> list[tuple[int, int, int | None]]:
+    def everything(self, records: dict[tuple[int, int], Record]) -> list[Any]:
         """Which records lie in the log, each with the partition that it was to have."""
-        return sorted(
-            (task, n, None if records[task, n].partition is None else partition)
-            for partition in range(PARTITIONS)
-            for task, n in self.sent(partition)
-        )
+        found = []
+        for partition in range(PARTITIONS):
+            for number, record in self.sent(partition):
+                place = None if records[number].partition is None else partition
+                found.append(
+                    (*number, place, record.timestamp, record.key, wire.without_header(record.headers))
+                )
+        return sorted(found)
 
-    def sent(self, partition: int) -> list[tuple[int, int]]:
+    def sent(self, partition: int) -> list[tuple[tuple[int, int], Any]]:
         """Which records lie in a partition, in its order."""
-        values = [
-            it.record.value
+        found = [
+            it.record
             for it in self.broker.log[TopicPartition("t", partition)]
             if it.record is not None and not it.aborted and not wire.is_marker_key(it.record.key)
         ]
-        return [(int(task), int(n)) for task, n, _ in (value.split(b".", 2) for value in values)]
+        return [(_number(record), record) for record in found]
+
+
+def _number(record: Any) -> tuple[int, int]:
+    task, n, _ = record.value.split(b".", 2)
+    return int(task), int(n)
 
 
 def judge(theirs: Side, ours: Side, records: dict[tuple[int, int], Record]) -> Counter[str]:
     """Hold one against the other. Returns what has happened, so that nothing is shown by nothing."""
     found: Counter[str] = Counter(ours.outcomes.values())
     assert ours.outcomes == theirs.outcomes
+    assert ours.reported == theirs.reported
     assert theirs.turn == ours.turn, "a partitioner is asked once for each record"
     assert ours.everything(records) == theirs.everything(records)
     for partition in range(PARTITIONS):
         for side in (ours, theirs):
             latest: dict[tuple[int, bool], int] = {}
-            for task, n in side.sent(partition):
+            for (task, n), _ in side.sent(partition):
                 record = records[task, n]
                 if side.kind != "two clients":
                     assert n > latest.get((task, record.soon), -1), "out of order"
@@ -279,7 +310,8 @@ def judge(theirs: Side, ours: Side, records: dict[tuple[int, int], Record]) -> C
         found += _judge_stamps(ours, TopicPartition("t", partition), records)
     assert ours.driver is not None and not ours.driver.machine.colours.busy, "something is still awaited"
     assert not ours.driver.machine.open.cuts, "a snapshot is not decided"
-    return found
+    assert ours.driver.metrics.counts["bare"].total() >= found["bare"]
+    return found + Counter(abort.code for abort in ours.driver.found(Abort))
 
 
 def _judge_stamps(ours: Side, tp: TopicPartition, records: dict[tuple[int, int], Record]) -> Counter[str]:
@@ -295,8 +327,7 @@ def _judge_stamps(ours: Side, tp: TopicPartition, records: dict[tuple[int, int],
         if stamp is None:
             found["bare"] += 1
             if not wire.is_marker_key(stored.record.key):
-                task, n, _ = stored.record.value.split(b".", 2)
-                record = records[int(task), int(n)]
+                record = records[_number(stored.record)]
                 assert record.size > BATCH_BYTES or ours.kind == "two clients"
             continue
         while due in gaps:
@@ -309,8 +340,8 @@ def _judge_stamps(ours: Side, tp: TopicPartition, records: dict[tuple[int, int],
             assert stamp.epoch > marked
             marked = stamp.epoch
             continue
-        task, n, _ = stored.record.value.split(b".", 2)
-        assert (stamp.epoch, stamp.cause) == (ours.colours[int(task)], (wire.topic_check("in"), 0, int(task)))
+        task, _ = _number(stored.record)
+        assert (stamp.epoch, stamp.cause) == (ours.colours[task], (wire.topic_check("in"), 0, task))
         assert stamp.epoch >= marked, "nothing white stands behind a marker"
         for (place, epoch), seq in driver.due.items():
             if place == tp and marked < epoch <= stamp.epoch and ours.kind != "two clients":
@@ -343,5 +374,5 @@ async def test_what_stamps_does_what_was_done_before(kind: str) -> None:
     if kind != "faust":
         happens |= {"AssertionError", "TypeError"}
     if kind != "transactions":
-        happens |= {"marker", "bare"}
+        happens |= {"marker", "bare", SENT_BARE}
     assert happens <= {what for what, count in found.items() if count}

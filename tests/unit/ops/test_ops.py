@@ -22,6 +22,7 @@ from snapkafka.protocol import (
     Bye,
     Checkpoint,
     Dead,
+    Hello,
     LedgerRecord,
     Pause,
     Status,
@@ -153,11 +154,12 @@ async def test_show_has_what_one_waits_for_and_then_processes_positions_and_time
     cluster.the_admin.ends = {TopicPartition("orders", partition): 12 for partition in (0, 1)}
     await ops.trigger(cluster, "ns", snapshot_id="done", wait=True)
     Worker(cluster.the_ledger, "tills", "sales", reports=False)
+    cluster.the_ledger.put(Hello(n=9, app="tills", missing=("to-pay",)))
     started = await ops.trigger(cluster, "ns", snapshot_id="runs")
     found = await ops.show(cluster, "ns", "runs", clock=lambda: started.triggered_ms + 250)
     assert found.status is Status.CAPTURING
-    assert [(wait.app, wait.waited_ms) for wait in found.waits] == [("tills", 250)]
-    assert found.positions == ()
+    assert [(wait.app, wait.waited_ms) for wait in found.waits] == 2 * [("tills", 250)]
+    assert (found.positions, len(found.unread)) == ((), 1)
     found = await ops.show(cluster, "ns", "done")
     (process,) = found.processes
     assert (process.app, process.heard, process.cut_us) == ("shop", "ledger", 90)
