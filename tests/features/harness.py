@@ -12,7 +12,7 @@ import json
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient
 from snapkafka import ops
 from snapkafka.kafka import Connection
 from snapkafka.protocol import Captured
-from snapkafka.testing import RunningSystem, create_topics, free_ports, wait_until
+from snapkafka.testing import RunningSystem, create_topics, free_ports
 from snapkafka.wire import headers as wire
 from tests.observing import Observer, observing
 
@@ -106,12 +106,8 @@ class Pair:
             loop, acked, records = asyncio.get_running_loop(), [], sources[name]
             for n, (key, value, at) in enumerate(records):
                 await asyncio.sleep(max(0.0, started + seconds * n / len(records) - loop.time()))
-                headers = [("n", str(n).encode()), ("of", b"a stranger")]
-                acked.append(
-                    await producer.send(
-                        f"{self.input}-{name}", value, key.encode(), timestamp_ms=at, headers=headers
-                    )
-                )
+                more = {"timestamp_ms": at, "headers": [("n", str(n).encode()), ("of", b"a stranger")]}
+                acked.append(await producer.send(f"{self.input}-{name}", value, key.encode(), **more))
             places = await asyncio.gather(*acked)
             self.sent.setdefault(name, []).extend((place.partition, place.offset) for place in places)
 
@@ -151,28 +147,22 @@ class Pair:
         )
         self.epochs.append(asyncio.run(asked).epoch)
         self.ours.system.check_alive()
-        return self.captured(self.epochs[-1])
-
-    def captured(self, epoch: int) -> Captured:
-        self.observer.decided(epoch, 20)
-        return self.observer.state.captured(epoch)
+        self.observer.decided(self.epochs[-1], 20)
+        return self.observer.state.captured(self.epochs[-1])
 
     # -- afterwards -------------------------------------------------------------------------------------------
 
     def wait_for(self, expected: Mapping[str, int], isolation: str = "") -> None:
         """Until both runs have written so many records to these topics, markers left aside."""
-        isolation = isolation or self.isolation
 
         def missing() -> list[str]:
-            counts = {
-                side.id: count_records(self.bootstrap, side.id, list(expected), isolation)
-                for side in self.sides
-            }
             return [
-                f"{side}-{name}: {found[name]} of {count}"
-                for side, found in counts.items()
-                for name, count in expected.items()
-                if found[name] < count
+                f"{side.id}-{name}: {found} of {expected[name]}"
+                for side in self.sides
+                for name, found in count_records(
+                    self.bootstrap, side.id, list(expected), isolation or self.isolation
+                ).items()
+                if found < expected[name]
             ]
 
         deadline = time.monotonic() + THROUGH_S
@@ -191,15 +181,12 @@ class Pair:
         """Stop the workers, and read what lies in the log."""
         for side in self.sides:
             side.log = "\n".join(worker.log.read_text(errors="replace") for worker in side.system.workers)
-        for side in self.sides:
             side.system.stop(STOP_S)
-        for side in self.sides:
             side.records = read_topics(self.bootstrap, f"{side.id}-", self.isolation)
 
     def logs(self) -> str:
-        return "\n".join(
-            f"--- {w.name}\n{w.last_lines(60)}" for side in self.sides for w in side.system.workers
-        )
+        workers = [worker for side in self.sides for worker in side.system.workers]
+        return "\n".join(f"--- {worker.name}\n{worker.last_lines(60)}" for worker in workers)
 
 
 @contextlib.contextmanager
@@ -229,42 +216,35 @@ def running(
         joins: ours takes part, and is waited for.
         isolation: how what they write is read; "read_committed" of apps that run exactly-once.
     """
-    name = module.rpartition(".")[2]
-    prefix = f"{namespace}-{name}"
-    create_topics(bootstrap, *(f"{prefix}-in-{topic}" for topic in inputs), partitions=PARTITIONS)
-    sides, wanted = [], [f"{prefix}-in-{topic}" for topic in inputs]
-    for kind in ("ours", "plain"):
-        name = f"{prefix}-{kind}"
-        system = RunningSystem(bootstrap=bootstrap, namespace=namespace, folder=folder)
-        sides.append(Side(name, system, port=free_ports(1)[0]))
-        compact = {"cleanup.policy": "compact"}
-        for topics, partitions, config in (
-            ([f"{name}-{topic}" for topic in outputs], PARTITIONS, {}),
-            ([f"{name}-{table}-changelog" for table in changelogs], PARTITIONS, compact),
-            ([f"{name}-{table}-changelog" for table in small_changelogs], 1, compact),
-        ):
-            if topics:
-                create_topics(bootstrap, *topics, partitions=partitions, config=config)
-            wanted += topics
+    prefix = f"{namespace}-{module.rpartition('.')[2]}"
+    sides = [
+        Side(f"{prefix}-{kind}", RunningSystem(bootstrap, namespace, folder), port=free_ports(1)[0])
+        for kind in ("ours", "plain")
+    ]
+    ids, compact = [side.id for side in sides], {"cleanup.policy": "compact"}
+    for topics, partitions, config in (
+        ([f"{prefix}-in-{topic}" for topic in inputs], PARTITIONS, {}),
+        ([f"{name}-{topic}" for topic in outputs for name in ids], PARTITIONS, {}),
+        ([f"{name}-{table}-changelog" for table in changelogs for name in ids], PARTITIONS, compact),
+        ([f"{name}-{table}-changelog" for table in small_changelogs for name in ids], 1, compact),
+    ):
+        if topics:
+            create_topics(bootstrap, *topics, partitions=partitions, config=config)
     ready = folder / "ready"
     ready.mkdir(exist_ok=True)
 
-    def start(side: Side) -> None:
+    for side in sides:
         settings = {
             "FEATURES_ID": side.id,
             "FEATURES_INPUT": f"{prefix}-in",
             "FEATURES_READY": str(ready),
             "PYTHONHASHSEED": "0",
+            "SNAPKAFKA": "off" if side.id.endswith("-plain") else "",
+            **(env or {}),
         }
-        switch = {"SNAPKAFKA": "off" if side.id.endswith("-plain") else ""}
         options = ("--web-port", str(side.port)) if web else ("--without-web",)
         for _ in range(workers):
-            side.system.start_worker(
-                side.id, settings | switch | dict(env or {}), module=module, options=options
-            )
-
-    for side in sides:
-        start(side)
+            side.system.start_worker(side.id, settings, module=module, options=options)
     ours, plain = sides
     try:
         with observing(bootstrap, namespace) as observer:
@@ -272,7 +252,11 @@ def running(
             try:
                 if joins:
                     observer.wait_for_workers(ours.system)
-                    _require_made(observer, wanted)
+                    # None is left for Faust to make: it does so while its app starts, and the first write may come
+                    # before it knows how many partitions there are (`PartitionsMismatch`).
+                    hellos = [view.hello for view in observer.state.living()]
+                    tables = {table.name for hello in hellos for table in hello.tables}
+                    assert tables <= {*changelogs, *small_changelogs}, "to be named in `changelogs`"
                     count = sum(len(view.inputs) for view in observer.state.living())
                     for side in sides:
                         await_inputs(side, ready, count)
@@ -304,20 +288,7 @@ def await_inputs(side: Side, ready: Path, count: int) -> None:
         counts = [int(file.read_text()) if file.exists() else -1 for file in files]
         return min(counts) >= 0 and sum(counts) == count
 
-    wait_until(
-        f"the workers of {side.id} to run {count} inputs",
-        are_running,
-        timeout_s=60,
-        system=side.system,
-    )
-
-
-def _require_made(observer: Observer, topics: Collection[str]) -> None:
-    """No changelog is left for Faust to make: it does so while its app starts, and the first write may come before it
-    knows how many partitions there are (`PartitionsMismatch`)."""
-    hellos = [view.hello for view in observer.state.living()]
-    left = {table.changelog for hello in hellos for table in hello.tables} - set(topics)
-    assert not left, f"to be named in `changelogs`: {left}"
+    side.system.wait_until(f"{side.id} to run {count} inputs", are_running, timeout_s=60)
 
 
 # -- reading ------------------------------------------------------------------------------------------------------

@@ -58,17 +58,14 @@ class Judge:
 
     def same(self, row: Row) -> None:
         """Outputs in their order, tables folded and as written, of both runs."""
-        for name in (*row.outputs, *self._inner(row)):
+        changelogs = [f"{table}-changelog" for table in (*row.tables, *row.sets)]
+        for name in (*row.outputs, *self._inner(row), *changelogs):
             ours, plain = (_ordered(side, name, row.order) for side in self.pair.sides)
             assert plain, f"{row.name}: nothing was written to {name}"
             _same(f"{row.name}, topic {name}", ours, plain)
-        for table in (*row.tables, *row.sets):
-            topic = f"{table}-changelog"
-            ours, plain = (_ordered(side, topic, row.order) for side in self.pair.sides)
-            assert plain, f"{row.name}: nothing was written to {topic}"
-            _same(f"{row.name}, changelog of {table}", ours, plain)
-            a, b = (folded(side.records[topic]) for side in self.pair.sides)
-            assert a == b, f"{row.name}: table {table} differs"
+        for name in changelogs:
+            a, b = (folded(side.records[name]) for side in self.pair.sides)
+            assert a == b, f"{row.name}: {name} differs"
 
     def same_errors(self) -> None:
         """The same exceptions in both logs, equally often, and none of ours."""
@@ -88,8 +85,8 @@ class Judge:
             assert self.half_way(topic), f"{row.name}: no snapshot found {topic} half read"
         if self._broken is None:
             self._broken = self._break()
-        names = {f"{self.pair.ours.id}-{name}" for name in row.outputs} | set(topics)
-        names |= {f"{self.pair.ours.id}-{table}-changelog" for table in (*row.tables, *row.sets)}
+        written = (*row.outputs, *(f"{table}-changelog" for table in (*row.tables, *row.sets)))
+        names = {*topics, *(f"{self.pair.ours.id}-{name}" for name in written)}
         broken = [line for name in names for line in self._broken.get(name, ())]
         assert not broken, f"{row.name}: {len(broken)} broken\n" + "\n".join(broken[:10])
 
@@ -107,19 +104,12 @@ class Judge:
 
     def half_way(self, topic: str) -> int:
         """In how many snapshots a partition of the topic was read in part only."""
-        ends = {
-            (source.partition): source.position
-            for source in self.snapshots[-1].inputs
-            if source.topic == topic
-        }
-        assert ends, f"no snapshot has the input {topic}"
-        return sum(
-            any(
-                source.topic == topic and 0 < source.position < ends[source.partition]
-                for source in captured.inputs
-            )
+        positions = [
+            {cut.partition: cut.position for cut in captured.inputs if cut.topic == topic}
             for captured in self.snapshots
-        )
+        ]
+        assert positions[-1], f"no snapshot has the input {topic}"
+        return sum(any(0 < at < positions[-1][n] for n, at in found.items()) for found in positions)
 
     def in_flight(self) -> int:
         """How many messages were on their way in all snapshots together."""
@@ -142,9 +132,9 @@ class Judge:
         """What the checks of the log find in one snapshot."""
         view = CutView(next(captured for captured in self.snapshots if captured.epoch == epoch))
         log = listed(view, self.log)
-        found = [finding for check in LOG_CHECKS for finding in find(check, log)]
         # Where transactions end offsets are missing, and keys, which would tell, are not compared here. The view knows
         # no ends of logs, past which records of a process that left would be late.
+        found = [finding for check in LOG_CHECKS for finding in find(check, log)]
         return [finding for finding in found if finding.kind not in ("state-unproven", "left-late")]
 
     def _break(self) -> dict[str, list[str]]:
@@ -166,12 +156,8 @@ class Judge:
                 if stamp.cause is None or not view.living(stamp.process):
                     continue
                 tp, offset = stamp.cause
-                taken = inputs.by_anyone(tp, offset)
-                if (
-                    taken is not None
-                    and taken != view.white_stamped(stamp)
-                    and not inputs.torn("", tp, offset)
-                ):
+                opposite = not view.white_stamped(stamp)
+                if inputs.by_anyone(tp, offset) == opposite and not inputs.torn("", tp, offset):
                     broken[stamp.topic].append(
                         f"snapshot {captured.id}: {stamp.tp}@{stamp.offset} is of {tp}@{offset}, and on the other side"
                     )
