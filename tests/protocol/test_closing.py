@@ -257,14 +257,13 @@ def test_r11_who_knew_a_topic_before_it_was_recreated_is_listed(world: World) ->
     """By another id in its `Hello`, though it has left; or as it joined before anybody named the present one."""
     p = Process(world, "p", (A,))  # sends to b, and reads nothing of it
     old = world.append(hello("q", 1, InputTopic(topic="b", partitions=1, topic_id="old")))
-    q, later = Process(world, "q", (B,), join=False), Process(world, "later", (A,), join=False)
-    q.join_as(hello("q", 2, InputTopic(topic="b", partitions=1, topic_id="new")))
-    later.join_as(hello("later", 3))
+    q = Process(world, hello=hello("q", 2, InputTopic(topic="b", partitions=1, topic_id="new")))
+    later = Process(world, hello=hello("later", 3))
     early = world.failure(world.trigger("early"))
     assert early.code == TOPIC_RECREATED, "the one that knew it still runs"
     world.append(Bye(process=old, n=1))
-    for process in (q, later):
-        process.give(*process.inputs)
+    q.give(B)
+    later.give(A)
     epoch = world.take(p, q, later, name="snap")
     captured = world.fold.captured(epoch)
     assert captured.old_topics == (OldTopic(process=p.id, topic="b"), OldTopic(process=old, topic="b"))

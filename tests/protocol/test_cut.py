@@ -17,6 +17,7 @@ from snapkafka.protocol import (
     Status,
     TopicPartition,
     Trigger,
+    TurnedRed,
 )
 from snapkafka.protocol.captured_snapshot import NeverRead
 from snapkafka.protocol.cut import SKIPPED_MAX
@@ -32,7 +33,7 @@ def test_r2_who_asked_hears_its_own_trigger(world: World) -> None:
     epoch = world.append(Trigger(process=q.id, n=5, id="mine")) + 1
     q.catch_up()
     assert q.epoch == epoch
-    assert q.turned[-1].heard == "trigger"
+    assert TurnedRed(epoch=epoch, previous=0, heard="trigger") in q.asked
 
 
 def test_r3_of_two_agents_each_has_its_own_position(world: World) -> None:

@@ -59,7 +59,6 @@ def forget(p: Process) -> None:
     for log in p.world.logs.values():
         log[:] = [None] * len(log)  # type: ignore[list-item]
     p.asked.clear()
-    p.turned.clear()
 
 
 def quiet(p: Process, k: int) -> None:

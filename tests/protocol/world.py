@@ -1,45 +1,58 @@
-"""A world of a few processes in memory: drives `WorkerProtocol` as a driver does, one step at a time."""
+"""A world of a few processes in memory: drives `WorkerProtocol` as a driver does, one step at a time.
+
+What a machine asks for is done at once, unless the test holds it back; a golden scenario is told of it in `words`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from snapkafka.checks import LogRecord
 from snapkafka.protocol import (
     HEAR_ALL,
     NOBODY,
     Action,
+    AppendHello,
     AppendToLedger,
     AssignedInput,
     Cause,
     ChangelogEnd,
+    ChannelEnded,
     Effect,
     Event,
     Failure,
     Hello,
+    Hold,
     InputsAssigned,
     InputTopic,
     Joined,
     LedgerRead,
     LedgerRecord,
     LedgerState,
+    LetGo,
     LogEnd,
+    MarkerMet,
     MarkerSettled,
     Position,
-    Report,
+    ReadLedgerTo,
+    RecordMet,
     SendMarkers,
     SendOutcome,
     SnapshotView,
     StoppedApp,
     Table,
-    TimerExpired,
     TopicPartition,
     Trigger,
     TurnedRed,
     WorkerProtocol,
 )
+from tests.scenarios import words
 
+#: The agent of every app.
+AGENT = "agent"
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 
 
@@ -68,21 +81,43 @@ class Sending:
 
 @dataclass
 class World:
-    """The ledger and the partitions."""
+    """The ledger and the partitions. `says` takes every line that the reader of a scenario is to see."""
 
     ledger: list[LedgerRecord] = field(default_factory=list)
-    logs: dict[TopicPartition, list[Stored]] = field(default_factory=dict)
+    logs: defaultdict[TopicPartition, list[Stored]] = field(default_factory=lambda: defaultdict(list))
     fold: LedgerState = field(default_factory=LedgerState)
     numbers: int = 1_000_000
+    generation: int = 0
+    says: Callable[[str], None] | None = None
+    names: dict[int, str] = field(default_factory=dict)  # process id -> its host
+    ids: dict[int, str] = field(default_factory=dict)  # epoch -> snapshot
 
     def number(self) -> int:
         self.numbers += 1
         return self.numbers
 
     def append(self, record: LedgerRecord) -> int:
+        """Append to the ledger; its offset."""
+        before = {epoch: view.status for epoch, view in self.fold.snapshots.items()}
+        offset = len(self.ledger)
         self.ledger.append(record)
-        self.fold.apply(len(self.ledger) - 1, record)
-        return len(self.ledger) - 1
+        self.fold.apply(offset, record)
+        if isinstance(record, Hello):
+            self.names[offset] = record.host
+        if offset + 1 in self.fold.snapshots:
+            self.ids[offset + 1] = words.snapshot_name(self.fold, offset + 1)
+        if self.says is not None:
+            self.says(f"ledger {offset}: {words.record(record, self)}")
+            if isinstance(record, Trigger) and offset + 1 not in self.fold.snapshots:
+                self.says("  this is no epoch")
+            for epoch, view in self.fold.snapshots.items():
+                if epoch in before and view.status is not before[epoch] and not view.open:
+                    self.says(f"  so {words.status(view, self)}")
+        return offset
+
+    def tell(self, line: str) -> None:
+        if self.says is not None:
+            self.says(line)
 
     def trigger(self, name: str = "s", **options: object) -> int:
         """Append a trigger; the epoch."""
@@ -136,50 +171,69 @@ class World:
         return found
 
     def log(self, tp: TopicPartition) -> list[Stored]:
-        return self.logs.setdefault(tp, [])
+        return self.logs[tp]
+
+    def log_records(self) -> list[LogRecord]:
+        return [
+            LogRecord(tp.topic, tp.partition, offset, it.process, it.epoch, it.seq, marker=it.marker)
+            for tp, log in sorted(self.logs.items())
+            for offset, it in enumerate(log)
+        ]
+
+    def actor_of(self, process: int) -> str:
+        return self.names.get(process, f"process {process}")
 
 
 class Process:
-    """One machine and its driver; nothing happens by itself: `hear`, `flush` and `ack` are steps of the test."""
+    """One machine and its driver; nothing happens by itself: `catch_up` and `ack` are steps of the test.
+
+    Args:
+        app, inputs: of a process with one table; or its `hello` says that.
+        assign: it joins with its inputs. `join`: it joins.
+        held: the kinds of actions that are kept until they are released ("ledger", "markers").
+    """
 
     def __init__(
         self,
         world: World,
-        app: str,
+        app: str = "",
         inputs: tuple[TopicPartition, ...] = (),
         *,
+        hello: Hello | None = None,
         hear: frozenset[str] = HEAR_ALL,
         assign: bool = True,
         join: bool = True,
         asks_state: bool = False,
     ) -> None:
-        self.world, self.app, self.inputs = world, app, inputs
+        self.world = world
+        self.hello = hello or Hello(
+            n=0,
+            app=app,
+            host="host",
+            inputs=tuple(InputTopic(topic=tp.topic, partitions=1) for tp in inputs),
+            tables=(Table(name="t", changelog=f"{app}-t-changelog", partitions=1),),
+        )
+        self.name, self.rejoins = self.hello.host, hello is not None
         self.machine = WorkerProtocol(hear=hear, asks_state=asks_state)
         self.read = 0
         self.asked: list[Action] = []
+        self.held: dict[str, list[Action]] = {}
         self.unacked: list[Sending] = []
-        self.turned: list[TurnedRed] = []
-        self.hold_markers = False  # they are sent, and not acknowledged
         if join:
             self.join()
         if inputs and assign:
             self.give(*inputs)
 
     def join(self, was: int = NOBODY) -> None:
-        hello = Hello(
-            was=was,
-            n=self.world.number(),
-            app=self.app,
-            host="host",
-            inputs=tuple(InputTopic(topic=tp.topic, partitions=1) for tp in self.inputs),
-            tables=(Table(name="t", changelog=f"{self.app}-t-changelog", partitions=1),),
-        )
-        self.join_as(hello)
-
-    def join_as(self, hello: Hello) -> None:
-        self.feed(Joined(hello=hello))
-        self.world.append(hello)
+        """Join, and read that."""
+        self.append_hello(was)
         self.catch_up()
+
+    def append_hello(self, was: int = NOBODY) -> None:
+        """Join; the id comes with what is read back."""
+        self.hello = replace(self.hello, n=self.world.number(), was=was)
+        self.feed(Joined(hello=self.hello))
+        self.world.append(self.hello)
 
     @property
     def id(self) -> int:
@@ -194,21 +248,37 @@ class Process:
         self,
         *inputs: TopicPartition,
         positions: dict[TopicPartition, int] | None = None,
-        generation: int = 1,
-        recovered: int = 0,
+        generation: int = 0,
+        recovered: int | None = None,
         replay_until: int = 0,
-        agents: tuple[str, ...] = ("agent",),
+        agents: tuple[str, ...] = (AGENT,),
+        read: bool = True,
     ) -> None:
-        """A rebalance gives these inputs."""
+        """A rebalance gives these inputs, with their tables recovered to the end, or to `recovered`."""
+        self.world.generation += 1
+        starts = positions or {}
         given = tuple(
-            AssignedInput(
-                tp=tp, agents=agents, position=(positions or {}).get(tp, 0), replay_until=replay_until
-            )
+            AssignedInput(tp=tp, agents=agents, position=starts.get(tp, 0), replay_until=replay_until)
             for tp in inputs
         )
-        changelog = ChangelogEnd(table="t", topic=f"{self.app}-t-changelog", partition=0, end=recovered)
-        self.feed(InputsAssigned(generation=generation, inputs=given, changelogs=(changelog,)))
-        self.catch_up()
+        places = sorted({tp.partition for tp in inputs}) or [0]
+        logs = ((table, TopicPartition(table.changelog, p)) for table in self.hello.tables for p in places)
+        changelogs = tuple(
+            ChangelogEnd(
+                table=table.name,
+                topic=tp.topic,
+                partition=tp.partition,
+                end=len(self.world.log(tp)) if recovered is None else recovered,
+            )
+            for table, tp in logs
+        )
+        generation = generation or self.world.generation
+        self.feed(InputsAssigned(generation=generation, inputs=given, changelogs=changelogs))
+        if read:
+            self.catch_up()
+
+    def positions(self) -> dict[TopicPartition, int]:
+        return {TopicPartition(p.topic, p.partition): p.offset for p in self.machine.positions.note()}
 
     def feed(self, event: Event) -> list[Action]:
         actions = self.machine.handle(event)
@@ -220,30 +290,59 @@ class Process:
             self.act(action)
 
     def act(self, action: Action) -> None:
+        """Do it, and say so where nothing else shows it; or hold it back."""
+        told = isinstance(action, (TurnedRed, AppendHello, ReadLedgerTo, Hold, LetGo))
+        kind = {"AppendToLedger": "ledger", "SendMarkers": "markers"}.get(type(action).__name__, "")
+        if self.world.says is not None and (told or kind in self.held):
+            how = "" if told else "holds back: "
+            self.world.says(f"{self.name} {how}{words.action(action, self.world)}")
+        if kind in self.held:
+            self.held[kind].append(action)
+            return
+        self.asked.append(action)
         match action:
             case AppendToLedger(record=record):
-                self.asked.append(action)
                 self.world.append(record)
             case SendMarkers():
-                self.asked.append(action)
                 for tp in action.tps:
-                    offset = self.send_marker(action, tp)
-                    if not self.hold_markers:
-                        self.feed(MarkerSettled(epoch=action.epoch, tp=tp, offset=offset))
-            case TurnedRed():
-                self.turned.append(action)
-            case _:
-                self.asked.append(action)
+                    self.send_marker(action, tp)
+            case AppendHello() if self.rejoins:
+                self.append_hello()
 
-    def send_marker(self, action: SendMarkers, tp: TopicPartition) -> int:
-        """Append a marker; its offset."""
+    def release(self, kinds: Sequence[str]) -> None:
+        for kind in kinds:
+            self.do(self.held.pop(kind, ()))
+
+    def send_marker(self, action: SendMarkers, tp: TopicPartition) -> None:
         log, seq = self.world.log(tp), self.machine.colours.stamp(tp)
         log.append(Stored(self.id, action.epoch, seq, marker=True, previous=action.previous))
-        return len(log) - 1
+        which = words.epochs(action.previous, action.epoch, self.world)
+        self.world.tell(f"{tp}@{len(log) - 1}: marker of {self.name} for {which}")
+        self.feed(MarkerSettled(epoch=action.epoch, tp=tp, offset=len(log) - 1))
+
+    # -- what comes in ----------------------------------------------------------------------------------------
+
+    def meet(self, event: RecordMet | MarkerMet) -> None:
+        """R2: may it be taken in? Read the ledger first where the machine says so."""
+        for asked in self.feed(event):
+            if isinstance(asked, ReadLedgerTo):
+                self.catch_up(asked.offset + 1)
+                self.feed(event)
+
+    def come_to(self, tp: TopicPartition, offset: int) -> Stored:
+        """The record at this offset is about to be taken in, as every reader of a partition does it."""
+        stored = self.world.log(tp)[offset]
+        sender, epoch, previous = stored.process, stored.epoch, stored.previous
+        if stored.marker:
+            self.meet(MarkerMet(epoch=epoch))
+            self.feed(ChannelEnded(tp=tp, offset=offset, sender=sender, epoch=epoch, previous=previous))
+        elif epoch > self.machine.colours.epoch:
+            self.meet(RecordMet(epoch=epoch, may_wait=True))
+        return stored
 
     def catch_up(self, upto: int | None = None) -> None:
         """Read the ledger, to its end or to `upto`."""
-        while self.read < min(len(self.world.ledger), len(self.world.ledger) if upto is None else upto):
+        while self.read < len(self.world.ledger) and (upto is None or self.read < upto):
             self.read += 1
             self.feed(LedgerRead(offset=self.read - 1, record=self.world.ledger[self.read - 1]))
 
@@ -299,13 +398,3 @@ def settle(*processes: Process) -> None:
 
 def records(process: Process, kind: type) -> list[Any]:
     return [r for r in process.world.ledger if isinstance(r, kind) and r.process == process.id]
-
-
-def cuts(process: Process) -> list[Report]:
-    """Its reports."""
-    return records(process, Report)
-
-
-def expire(process: Process, epoch: int) -> list[Action]:
-    """The time to live is over, and the while after it."""
-    return [*process.feed(TimerExpired(epoch=epoch)), *process.feed(TimerExpired(epoch=epoch))]

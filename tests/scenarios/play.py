@@ -34,11 +34,13 @@ from snapkafka.protocol import (
 )
 from snapkafka.protocol.alignment import known_graph
 from snapkafka.sim import load_story, play_story
-from tests.protocol.world import Sending
+from tests.protocol.world import AGENT, Process, Sending, World
 
 from . import words
 from .language import SEPARATOR, Command, parts_of, place_of, tp_of
-from .stage import AGENT, HELD, Actor, Stage
+
+#: What a scenario can hold back.
+HELD = ("ledger", "markers")
 
 
 class Play:
@@ -47,7 +49,9 @@ class Play:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._lines: list[str] = []
-        self.stage = Stage(says=self._lines.append)
+        self.stage, self.actors = World(says=self._lines.append), dict[str, Process]()
+        #: By the groups of their readers, for when these do not run.
+        self._committed: dict[TopicPartition, int] = {}
         self._entered: dict[str, Sending] = {}
         self._line = ""
         #: How far the ledger was read, and the log ends then, by the author of the next trigger.
@@ -77,8 +81,8 @@ class Play:
             case ["asks"]:  # the author of the next trigger has read the ledger, and asks for all log ends
                 self._asked = len(stage.ledger), stage.ends()
             case ["read", "all"]:
-                while any(who.read < len(stage.ledger) for who in stage.actors.values()):
-                    for who in stage.actors.values():
+                while any(who.read < len(stage.ledger) for who in self.actors.values()):
+                    for who in self.actors.values():
                         who.catch_up()
             case ["read", name]:
                 upto = option("upto")
@@ -93,16 +97,16 @@ class Play:
             case ["come", name, place]:  # it is about to take this record in
                 stored = actor(name).come_to(*place_of(place))
                 what = "a marker, for the recorder" if stored.marker else f"{stored.name or 'a record'}"
-                stage.says(f"{name} comes to {what} ({words.epoch(stored.epoch, stage)})")
+                stage.tell(f"{name} comes to {what} ({words.epoch(stored.epoch, stage)})")
             case ["forge", name, epoch, kind]:  # it meets an epoch that nobody asked for
                 met: type[MarkerMet] | type[RecordMet] = MarkerMet if kind == "marker" else RecordMet
                 actor(name).meet(met(epoch=int(epoch)))
-                stage.says(f"{name} is {words.epoch(actor(name).machine.colours.epoch, stage)}")
+                stage.tell(f"{name} is {words.epoch(actor(name).machine.colours.epoch, stage)}")
             case ["start", name, place]:
                 cause = _cause(place)
                 actor(name).do(actor(name).machine.event_started(cause))
                 colour = words.epoch(actor(name).machine.colours.running[cause], stage)
-                stage.says(f"{name} starts {cause.tp}@{cause.offset}, {colour}")
+                stage.tell(f"{name} starts {cause.tp}@{cause.offset}, {colour}")
             case ["end", name, place]:
                 actor(name).do(actor(name).machine.event_ended(_cause(place)))
             case ["touch", name, place, table, key, "read" | "write" as how]:  # the running event uses a key
@@ -112,7 +116,7 @@ class Play:
                     who.do(who.machine.torn(colours.touch(cause, table, key, write=how == "write")))
                 for torn in (torn for torn, colour in colours.running.items() if colour != before[torn]):
                     now = words.epoch(colours.running[torn], stage)
-                    stage.says(f"{name} tears {torn.tp}@{torn.offset}, which goes on {now}")
+                    stage.tell(f"{name} tears {torn.tp}@{torn.offset}, which goes on {now}")
                 if how == "write":
                     changelog = next(t.changelog for t in who.hello.tables if t.name == table)
                     self._leave(who, who.enter(TopicPartition(changelog, cause.tp.partition), cause, key))
@@ -123,7 +127,7 @@ class Play:
             case ["enter", name, to, what]:  # a send enters; it leaves later
                 sending = actor(name).enter(tp_of(to), _caused(option("from")), what)
                 self._entered[what] = sending
-                stage.says(f"{what} is {words.epoch(sending.effect.epoch, stage)}")
+                stage.tell(f"{what} is {words.epoch(sending.effect.epoch, stage)}")
             case ["leave", name, what]:  # it is appended, and acknowledged
                 self._leave(actor(name), self._entered.pop(what))
             case ["ack", name]:  # all that is on its way is acknowledged
@@ -137,24 +141,24 @@ class Play:
                 actor(name).feed(InputsRevoked())
             case ["give", name, *places]:  # a rebalance gives it these, and it reads the ledger up to its end
                 until = int(option("replay_until", "0"))
-                actor(name).assign(dict(map(place_of, places)), replay_until=until)
-                actor(name).catch_up()
+                given = dict(map(place_of, places))
+                actor(name).give(*given, positions=given, replay_until=until)
             case ["rebalance", place]:  # the taker gets it on top of what it has
                 (tp, start), giver, taker = place_of(place), actor(option("from")), actor(option("to"))
                 held = {who: who.positions() for who in (giver, taker)}
                 for who in held:
                     who.feed(InputsRevoked())
-                giver.assign({other: at for other, at in held[giver].items() if other != tp})
-                taker.assign({**held[taker], tp: start})
-                taker.catch_up()
+                left = {other: at for other, at in held[giver].items() if other != tp}
+                giver.give(*left, positions=left, read=False)
+                taker.give(*held[taker], tp, positions={**held[taker], tp: start})
             case ["commits", place]:  # what the group of its reader has committed, for when it does not run
-                stage.committed.update([place_of(place)])
+                self._committed.update([place_of(place)])
             case ["absent" | "back" as how, name]:  # it works unasked (R15), until it is back
                 actor(name).feed(Absence(over=how == "back"))
             case ["stop", name]:
                 actor(name).feed(StopAsked())
             case ["crash", name]:  # it is gone, and says nothing
-                del stage.actors[name]
+                del self.actors[name]
             case ["expire", name, snapshot]:  # its time to live is over; again: the while after it
                 actor(name).feed(TimerExpired(epoch=self._epoch(snapshot)))
             # -- what somebody says -------------------------------------------------------------------------------
@@ -177,13 +181,13 @@ class Play:
             case ["story", file, *flags]:  # what `python -m snapkafka.sim run` says
                 story = load_story(self._directory / file)
                 for outcome in play_story(story, one_ledger=flags == ["one-ledger"]):
-                    stage.says(json.dumps(outcome.as_data()))
+                    stage.tell(json.dumps(outcome.as_data()))
             case _:
                 raise AssertionError(f"{command.line!r}: there is no such command")
 
-    def _actor(self, name: str) -> Actor:
-        assert name in self.stage.actors, f"{self._line!r}: there is no process {name}"
-        return self.stage.actors[name]
+    def _actor(self, name: str) -> Process:
+        assert name in self.actors, f"{self._line!r}: there is no process {name}"
+        return self.actors[name]
 
     def _epoch(self, name: str) -> int:
         """The snapshot of that name; `s#2` is its second attempt."""
@@ -204,25 +208,23 @@ class Play:
         )
         topics = (InputTopic(topic=topic, partitions=count) for topic, count in sorted(counts.items()))
         hello = Hello(n=0, app=app, host=name, inputs=tuple(topics), tables=tuple(tables))
-        actor = Actor(self.stage, name, hello, hear=frozenset(command.options_list("hear")) or HEAR_ALL)
-        actor.append_hello()
-        actor.catch_up()
+        hear = frozenset(command.options_list("hear")) or HEAR_ALL
+        actor = self.actors[name] = Process(self.stage, hello=hello, hear=hear)
         for output in command.options_list("outputs"):
             # known before anything was sent there, so that markers go there too
             actor.machine.colours.sent_to(tp_of(output))
         if assigned:
-            actor.assign(inputs)
-            actor.catch_up()
+            actor.give(*inputs, positions=inputs)
 
     def _trigger(self, name: str, command: Command, *, align: bool) -> None:
         """trigger s1 [by=P1] [attempt=2] [ttl_ms=100] [apps=a,b] [markers=none] [align]"""
         stage, asker, apps = self.stage, command.option("by"), tuple(command.options_list("apps"))
-        topics = {source.topic for actor in stage.actors.values() for source in actor.hello.inputs}
+        topics = {source.topic for actor in self.actors.values() for source in actor.hello.inputs}
         asked_at, ends = self._asked or (len(stage.ledger), stage.ends())
         self._asked = None
         epoch = stage.trigger(
             name,
-            process=stage.actors[asker].machine.author if asker else NOBODY,
+            process=self.actors[asker].machine.author if asker else NOBODY,
             attempt=int(command.option("attempt", "1")),
             who=asker,
             ttl_ms=int(command.option("ttl_ms", "5000")),
@@ -230,14 +232,14 @@ class Play:
             marker_topics=() if command.option("markers") == "none" else tuple(sorted(topics)),
             ends=ends,
             asked_at=asked_at,
-            stopped=stage.stopped(stage.committed, apps),
+            stopped=stage.stopped(self._committed, apps),
             align=align,
             sends=known_graph(stage.fold, stage.fold.topics_of(stage.fold.standing(apps))).stated(),
         )
         if asker:
-            stage.actors[asker].catch_up(epoch)
+            self.actors[asker].catch_up(epoch)
 
-    def _does(self, actor: Actor, event: str, on: str, sends: str) -> None:
+    def _does(self, actor: Process, event: str, on: str, sends: str) -> None:
         """does P1 EVENT [on=A[0]@3] [sends=B[0]:NAME]"""
         cause = _caused(on)
         if cause is not None:
@@ -251,12 +253,12 @@ class Play:
         if cause is not None:
             actor.do(actor.machine.event_ended(cause))
 
-    def _leave(self, actor: Actor, sending: Sending, *, ack: bool = True, quiet: bool = False) -> None:
+    def _leave(self, actor: Process, sending: Sending, *, ack: bool = True, quiet: bool = False) -> None:
         actor.leave(sending)
         if not quiet:
             colour, what = words.epoch(sending.effect.epoch, self.stage), sending.name or "a record"
             place = f"{sending.tp}@{sending.offset}"
-            self.stage.says(f"{place}: {what} of {actor.name}, {colour}, seq {sending.seq}")
+            self.stage.tell(f"{place}: {what} of {actor.name}, {colour}, seq {sending.seq}")
         if ack:
             actor.settle(SendOutcome.ACKED, sending)
 
@@ -303,18 +305,18 @@ class Play:
                 for offset, stored in enumerate(stage.logs[tp_of(place)]):
                     name = "marker" if stored.marker else stored.name or "a record"
                     colour = words.epoch(stored.epoch, stage)
-                    stage.says(f"@{offset} {name} of {stage.actor_of(stored.process)}, {colour}")
+                    stage.tell(f"@{offset} {name} of {stage.actor_of(stored.process)}, {colour}")
             case ["ledger"]:
                 for offset, record in enumerate(stage.ledger):
-                    stage.says(f"{offset}: {words.record(record, stage)}")
-            case [name] if name in stage.actors:
-                machine = stage.actors[name].machine
+                    stage.tell(f"{offset}: {words.record(record, stage)}")
+            case [name] if name in self.actors:
+                machine = self.actors[name].machine
                 who = "a stranger" if machine.process is None else f"process {machine.process}"
                 cuts = ", ".join(stage.ids[epoch] for epoch in sorted(machine.open.cuts)) or "none"
-                stage.says(f"{name} is {who}, {words.epoch(machine.colours.epoch, stage)}, open cuts: {cuts}")
+                stage.tell(f"{name} is {who}, {words.epoch(machine.colours.epoch, stage)}, open cuts: {cuts}")
             case [snapshot]:
                 for line in words.snapshot(stage.fold.snapshots[self._epoch(snapshot)], stage):
-                    stage.says(line)
+                    stage.tell(line)
             case _:
                 raise AssertionError(f"show {what}?")
 

@@ -35,7 +35,7 @@ from snapkafka.protocol import TurnedRed as Turned
 from snapkafka.protocol.ledger_state import Waiting
 
 if TYPE_CHECKING:
-    from .stage import Stage
+    from tests.protocol.world import World
 
 
 def snapshot_name(fold: LedgerState, epoch: int) -> str:
@@ -43,17 +43,17 @@ def snapshot_name(fold: LedgerState, epoch: int) -> str:
     return trigger.id if trigger.attempt == 1 else f"{trigger.id} (attempt {trigger.attempt})"
 
 
-def epochs(above: int, upto: int, stage: Stage) -> str:
+def epochs(above: int, upto: int, stage: World) -> str:
     """The snapshots with an epoch in (above, upto]."""
     names = [name for epoch, name in sorted(stage.ids.items()) if above < epoch <= upto]
     return " and ".join(names) or f"epoch {upto}, which is none"
 
 
-def epoch(number: int, stage: Stage) -> str:
+def epoch(number: int, stage: World) -> str:
     return f"red since {stage.ids[number]}" if number in stage.ids else "white" if not number else str(number)
 
 
-def action(action: Action, stage: Stage) -> str:
+def action(action: Action, stage: World) -> str:
     match action:
         case Turned(epoch=number, previous=previous, heard=heard):
             return f"turns red for {epochs(previous, number, stage)}: {HEARD[heard]}"
@@ -88,7 +88,7 @@ def listed(items: Iterable[str]) -> str:
     return ", ".join(items) or "nothing"
 
 
-def record(record: LedgerRecord, stage: Stage) -> str:
+def record(record: LedgerRecord, stage: World) -> str:
     """A ledger record as a sentence."""
     who = stage.actor_of(record.process) if record.process >= 0 else "somebody"
     match record:
@@ -142,7 +142,7 @@ def _report(report: Report) -> str:
     return f"still to read {positions}{ran}; sent in white {listed(sent)}{torn}"
 
 
-def status(view: SnapshotView, stage: Stage) -> str:
+def status(view: SnapshotView, stage: World) -> str:
     """One line: what has become of a snapshot."""
     name = stage.ids[view.epoch]
     if view.failure is not None:
@@ -151,11 +151,11 @@ def status(view: SnapshotView, stage: Stage) -> str:
     return f"{name} is {view.status}{verdict}"
 
 
-def waiting(wait: Waiting, stage: Stage) -> str:
+def waiting(wait: Waiting, stage: World) -> str:
     return f"{stage.actor_of(wait.process)} to report"
 
 
-def snapshot(view: SnapshotView, stage: Stage) -> list[str]:
+def snapshot(view: SnapshotView, stage: World) -> list[str]:
     """A snapshot as a reader wants it: what was done before the cut, and what was on its way."""
     lines = [status(view, stage)]
     if view.captured_at is None:
@@ -184,7 +184,7 @@ def snapshot(view: SnapshotView, stage: Stage) -> list[str]:
     return lines + _in_flight(captured, stage)
 
 
-def _stood(captured: Captured, process: int, app: str, stage: Stage) -> str:
+def _stood(captured: Captured, process: int, app: str, stage: World) -> str:
     """What was read and done at the cut: the white records of each changelog, below its end."""
     read = listed(
         f"{i.topic}[{i.partition}] below {i.position}"
@@ -201,7 +201,7 @@ def _stood(captured: Captured, process: int, app: str, stage: Stage) -> str:
     return f"had read {read}; had done {listed(done)}"
 
 
-def _in_flight(captured: Captured, stage: Stage) -> list[str]:
+def _in_flight(captured: Captured, stage: World) -> list[str]:
     view = CutView(captured)
     lines = []
     for source in captured.inputs:
