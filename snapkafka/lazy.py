@@ -16,17 +16,17 @@ def lazily(facade: str) -> Callable[[str], Any]:
     `from ... import ...` between `if TYPE_CHECKING:` and `else:`."""
 
     @cache
-    def modules() -> dict[str, str]:
+    def named() -> dict[str, tuple[str, str]]:
         source = Path(sys.modules[facade].__file__ or "").read_text("utf-8")
         lines = source.partition("\nif TYPE_CHECKING:\n")[2].partition("\nelse:\n")[0]
         found = re.findall(r"from (\S+) import (?:\(([^)]*)\)|(.*))", lines)
-        return {
-            name: module for module, several, some in found for name in re.findall(r"\w+", several or some)
-        }
+        lists = ((it[0], re.findall(r"(\w+)(?: as (\w+))?", it[1] or it[2])) for it in found)
+        return {alias or name: (module, name) for module, names in lists for name, alias in names}
 
     def resolve(name: str) -> Any:
-        if name not in modules():
+        if name not in named():
             raise AttributeError(f"module {facade!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(modules()[name], facade), name)
+        module, its_own = named()[name]
+        return getattr(importlib.import_module(module, facade), its_own)
 
     return resolve

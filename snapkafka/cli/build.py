@@ -14,7 +14,7 @@ import typer
 
 from snapkafka import ops
 from snapkafka.assembly import read_system
-from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError
+from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, SnapkafkaError
 from snapkafka.options import Option, options_of
 from snapkafka.verbs import Change, Request, Where
 
@@ -210,13 +210,13 @@ def propose(
     report: Callable[[P, D], None],
     question: Callable[[P], str],
     show: Callable[[P], None] = console.show,
-    refused: Callable[[P], bool] = lambda plan: False,
+    refused: Callable[[P], type[SnapkafkaError] | None] = lambda plan: None,
     empty: Callable[[P], bool] = lambda plan: False,
 ) -> None:
     """Print a plan, refuse it or stop after it, ask, run it, and print the result.
 
     Args:
-        refused: whether the plan has a reason to refuse.
+        refused: the error of a plan that has a reason to refuse: its exit status, unless it is a dry run.
         empty: whether there is nothing to remove, so that nothing is asked.
 
     Raises:
@@ -225,14 +225,14 @@ def propose(
     planned = run(plan)
     if not console.as_json:
         show(planned)
-    is_refused = refused(planned)
-    if how.dry_run or is_refused or empty(planned):
+    error = refused(planned)
+    if how.dry_run or error or empty(planned):
         if console.as_json:
             print_json({"planned": planned, "done": None})
         elif empty(planned):
             console.print("Nothing to remove.")
-        if is_refused:
-            raise typer.Exit(EXIT_NOT_GOOD)
+        if error is not None:
+            raise typer.Exit(EXIT_NOT_GOOD if how.dry_run else error.exit_status)
         return
     if not how.yes:
         if console.as_json or not sys.stdin.isatty():

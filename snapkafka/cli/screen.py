@@ -312,8 +312,8 @@ class Screen:
             self.print((f"{head}:", style), f" {line}")
 
     def table(self, items: Iterable[Any], *columns: Column, **more: Any) -> None:
-        """Print a table (see `Table`) between empty lines; nothing, if there are no items."""
-        if rows := Table(items, *columns, **more):
+        """Print a table (see `Table`) between empty lines; without items only if it is `whole`: its headings."""
+        if (rows := Table(items, *columns, **more)) or more.get("whole"):
             self._break(before_table=True)
             self._lines(rows.lines(self.console.width))
             self._after_table = True

@@ -135,7 +135,8 @@ async def diff(
     Raises:
         ForkRefusedError: there is no such fork.
     """
-    require_keys(keys, values=values)
+    if values and not keys:
+        raise BadInputError("needs keys to list", hint="add --keys N", field="values")
     require_extra("query", "a comparison")
     places = manifests or await _sides(where, namespace, before, after, storage, fork)
     old, new = [(await asyncio.to_thread(read_manifest, place))[1] for place in places]
@@ -244,14 +245,6 @@ NAMES: Final = {
     "state": ("app", "changelog_topic"),
     "channels": ("sender_app", "receiver_app", "topic"),
 }
-
-
-def require_keys(keys: int, *, values: bool) -> None:
-    """Refuse an impossible number of keys, and values of no key."""
-    if keys < 0:
-        raise BadInputError(f"must be 0 or more, got {keys}", hint="0 lists none", field="keys")
-    if values and not keys:
-        raise BadInputError("needs keys to list", hint="add --keys N", field="values")
 
 
 def _compared_sql(keys: int, *, values: bool, prefix: str) -> tuple[str, ...]:

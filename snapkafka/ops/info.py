@@ -15,6 +15,7 @@ from snapkafka.kafka.ledger.reading import LedgerReading
 from snapkafka.manifest import CheckEntry, RestorableEntry, WitnessEntry, file_stem
 from snapkafka.protocol import CheckResult, InputCut, NeverRead, Outcome, Uncaptured
 from snapkafka.protocol.ledger_state import SnapshotView, Status, Waiting
+from snapkafka.query.locate import StoredFiles
 from snapkafka.units import wall_ms
 from snapkafka.verbs import CONTRACT, Result
 
@@ -25,6 +26,9 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     reason: str
     culprit: str
+
+    def __str__(self) -> str:
+        return f"{self.reason} ({self.code})"
 
 
 class SnapshotInfo(
@@ -220,6 +224,22 @@ def details(reading: LedgerReading, view: SnapshotView, now_ms: int) -> Details:
         alignment=captured.alignment if captured else None,
         never_read=captured.never_read if captured else (),
         uncaptured=captured.uncaptured if captured else (),
+    )
+
+
+def with_files(found: Details, files: StoredFiles) -> Details:
+    """Add what the manifest has: of a verdict that is not good, the reasons."""
+    return msgspec.structs.replace(
+        found,
+        assembled=True,
+        bytes=files.bytes,
+        in_flight=files.in_flight,
+        restorable=files.restorable,
+        checks=tuple(map(check_info, files.checks)),
+        tables=files.rows,
+        ancestors=files.parents,
+        left_open=files.left_open,
+        assumptions=files.assumptions,
     )
 
 

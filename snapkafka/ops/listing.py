@@ -6,6 +6,8 @@ An alert on freshness is worth more than one on failures: whatever fails, the ne
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -17,7 +19,7 @@ import msgspec
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.checks.verdict import Verdict as Kind
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.kafka.cluster.restorable import How, restorable
 from snapkafka.kafka.ledger.reading import (
     LedgerReading,
@@ -35,11 +37,12 @@ from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol import SnapshotView, Verdict
 from snapkafka.protocol.gather import gather
+from snapkafka.query.locate import stored
 from snapkafka.units import wall_ms
 from snapkafka.verbs import Result
 
-from .info import Details, SnapshotInfo, details, summary
-from .invariants import Holding, Invariant, invariants_in
+from .info import Details, SnapshotInfo, details, summary, with_files
+from .watching import Holding, Invariant, invariants_in
 
 logger = logging.getLogger("snapkafka")
 
@@ -64,7 +67,6 @@ async def show(
     namespace: str,
     name: str = "",
     *,
-    epoch: int | None = None,
     at_ms: int | None = None,
     clock: Clock = wall_ms,
 ) -> Details:
@@ -72,23 +74,19 @@ async def show(
 
     Args:
         name: its id, its epoch, or `latest`, the last one triggered, whatever its status.
-        epoch: its epoch, even if there is such an id.
         at_ms: a moment: the last snapshot that was captured by then, by the ledger's clock.
     """
-    if [bool(name), epoch is not None, at_ms is not None].count(True) != 1:
-        raise BadInputError(
-            "name one snapshot: an id, `latest`, --epoch or --at",
-            hint="`snapkafka show latest` shows the latest",
-        )
+    if bool(name) == (at_ms is not None):
+        raise BadInputError("name one snapshot", hint="by its id, by `latest`, or by --at")
     async with opened(where, namespace) as work:
         reading, now_ms = work.reading, clock()
-        if at_ms is not None:
-            view = find_captured_by(reading, at_ms)
-        else:
-            view = find_snapshot(reading.state, name if epoch is None else epoch)
+        view = find_snapshot(reading.state, name) if at_ms is None else find_captured_by(reading, at_ms)
         found = details(reading, view, now_ms)
         if view.captured_at is None:
             return found
+        if view.verdict is not None and view.verdict.manifest:
+            with contextlib.suppress(SnapkafkaError):  # it may lie where only others read
+                found = with_files(found, await asyncio.to_thread(stored, view.verdict.manifest))
         return msgspec.structs.replace(found, restorable=await _restorable(work, view, clock))
 
 

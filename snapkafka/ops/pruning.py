@@ -38,7 +38,7 @@ from snapkafka.units import wall_ms
 from snapkafka.verbs import Result
 from snapkafka.wire.codec import encode
 
-from .invariants import invariants_in
+from .watching import invariants_in
 
 
 class InUse(NamedTuple):
@@ -64,9 +64,6 @@ async def snapshots_in_use(where: Connection | Cluster, namespaces: Collection[s
         if (view := reading.state.restores.open) is not None:
             why[view.begun.snapshot] = f"plan {view.plan} restores it, and is {view.stage}"
     return InUse(why, unknown)
-
-
-NOTHING_IN_USE: Final = InUse({}, ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +113,7 @@ async def plan_pruning(storage: str, policy: Policy, *, where: Connection | Clus
     if policy.last is None:
         raise BadInputError("prune needs --keep-last", hint="add --keep-last N")
     store = open_store(storage)
-    planned = await asyncio.to_thread(_plan, store, policy, NOTHING_IN_USE)
+    planned = await asyncio.to_thread(_plan, store, policy, InUse({}, ()))
     if where is None or not planned.removed:
         return planned
     in_use = await snapshots_in_use(where, {item.namespace for item in planned.removed})

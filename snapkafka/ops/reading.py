@@ -115,18 +115,10 @@ async def trace(
     topic: str,
     partition: int,
     offset: int,
-    *,
-    most: int = STEPS_MAX,
 ) -> Trace:
-    """Follow the causes of the record at `offset` of `topic`[`partition`].
-
-    Args:
-        most: the limit of steps.
-    """
-    if partition < 0 or offset < 0 or most < 1:
-        raise BadInputError(
-            f"partition and offset must be 0 or more, steps 1 or more: got {partition}, {offset}, {most}"
-        )
+    """Follow the causes of the record at `offset` of `topic`[`partition`]."""
+    if partition < 0 or offset < 0:
+        raise BadInputError(f"partition and offset must be 0 or more: got {partition}, {offset}")
     async with opened(where, namespace) as work:
         described = await work.admin.describe_topics()
         if topic not in described or partition >= described[topic].partitions:
@@ -149,8 +141,8 @@ async def trace(
                 end = "the last record was sent outside any event, or without a cause"
             elif stamp.cause[0] not in known:
                 end = "the topic of its cause is unknown: deleted, or its name is not unique"
-            elif len(steps) >= most:
-                end = f"more causes follow than the {most} that were asked for"
+            elif len(steps) >= STEPS_MAX:
+                end = f"more causes follow than {STEPS_MAX}"
             else:
                 check, partition, offset = stamp.cause
                 tp = TopicPartition(known[check], partition)

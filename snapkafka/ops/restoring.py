@@ -101,11 +101,16 @@ async def abort_restore(where: Connection | Cluster, namespace: str, *, reason: 
         record = Restore(n=random.getrandbits(62), plan=view.plan, stage="aborted", reason=reason)
         await work.catch_up(to=await work.ledger.append(record) + 1)
         if work.reading.state.restores.open is not None:  # the ledger decides: it may have continued
-            into = " --into ..." * bool(view.begun.origin)
+            replacing = "has replaced one that " * (not view.appended)
+            hint = f"finish it: snapkafka restore {view.begun.snapshot}"
+            if (fork := work.reading.state.fork) is not None:
+                hint = f"snapkafka fork drop {fork.fork}, and create it again"
+            elif view.begun.origin:
+                hint += " --into ..."
+            else:
+                hint += "; or restore another snapshot of all its apps, which takes its place"
             raise RestoreRefusedError(
-                f"{view} may have appended records, which workers would read",
-                hint=f"finish it: snapkafka restore {view.begun.snapshot}{into}; or restore another snapshot of all its"
-                " apps, which takes its place",
+                f"{view} {replacing}may have appended records, which workers would read", hint=hint
             )
         return view.plan
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Final, Literal
 
-from snapkafka.errors import PlanChangedError, SnapkafkaError
+from snapkafka.errors import ForkRefusedError, PlanChangedError, RestoreRefusedError, SnapkafkaError
 from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.manifest import Manifest
 
@@ -137,8 +137,9 @@ class Plan:
     rules: tuple[RuleCount, ...] = ()
 
     @property
-    def refused(self) -> bool:
-        return bool(self.refusals)
+    def error(self) -> type[SnapkafkaError]:
+        """The error of its refusal."""
+        return ForkRefusedError if self.kind == "fork" else RestoreRefusedError
 
     @property
     def again(self) -> int:
@@ -161,10 +162,10 @@ class Recovered:
     expires_ms: int = 0
 
 
-def raise_refused(plan: Plan, error: type[SnapkafkaError]) -> None:
+def raise_refused(plan: Plan) -> None:
     if plan.refusals:
         reasons = "; ".join(f"{item.what} ({item.code})" for item in plan.refusals)
-        raise error(f"nothing was changed: {reasons}", hint=plan.refusals[0].hint)
+        raise plan.error(f"nothing was changed: {reasons}", hint=plan.refusals[0].hint)
 
 
 def raise_changed(confirmed: Plan, now: Plan) -> None:

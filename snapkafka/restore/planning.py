@@ -16,10 +16,8 @@ from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
     ForkFailedError,
-    ForkRefusedError,
     LedgerUnusableError,
     RestoreFailedError,
-    RestoreRefusedError,
     SnapkafkaError,
 )
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin, opened
@@ -58,7 +56,7 @@ async def planned(target: Target) -> Plan:
     """Plan the work, with every reason to refuse it, and examine all records to be written or left out, unless it is
     refused."""
     plan, begins = await _plan(target)
-    if plan.refused or target.editing.idle:
+    if plan.refusals or target.editing.idle:
         return plan
     return replace(plan, rules=await asyncio.to_thread(_examined, target, begins))
 
@@ -234,12 +232,11 @@ async def recover(
         OvertakenError: another run or a worker has taken over; this one changed nothing more.
         RestoreFailedError, ForkFailedError: it ended half-way; another run continues, but a fork is removed first.
     """
-    refused = ForkRefusedError if plan.kind == "fork" else RestoreRefusedError
-    raise_refused(plan, refused)
+    raise_refused(plan)
     started = time.monotonic()
     async with (
         opened_target(where, plan.request, pinned=plan, bulk=bulk) as target,
-        held(target.admin, plan.apps, notify, refused) as holds,
+        held(target.admin, plan.apps, notify, plan.error) as holds,
     ):
         raise_changed(plan, await planned(target))
         async with opened(where, target.namespace, create=True) as work:

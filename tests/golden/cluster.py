@@ -15,7 +15,7 @@ from tests.worlds.fakes import FakeCluster, Worker, fake_group
 NAMESPACE: Final = "shop"
 
 
-def cluster() -> FakeCluster:
+def cluster(storage: str) -> FakeCluster:
     """Build it anew: commands append to its ledger."""
     raw, orders, bills = "raw", "orders", "bills"
     changelog, places = "shop-stock-changelog", "bank-places-changelog"
@@ -38,11 +38,11 @@ def cluster() -> FakeCluster:
             identity, check(*tp), 0, worker.process, offset, headers.topic_check(topic), 0, at
         )
         admin.headers_at[tp, offset] = [(headers.HEADER, stamp)]
-    asyncio.run(_snapshots(made))
+    asyncio.run(_snapshots(made, storage))
     return made
 
 
-async def _snapshots(made: FakeCluster) -> None:
+async def _snapshots(made: FakeCluster, storage: str) -> None:
     """Take `good`, `bad` and `fresh`, which are captured, and `stuck`, which fails."""
     ledger = made.the_ledger
     for number, (name, verdict) in enumerate((("good", "VERIFIED"), ("bad", "INCONSISTENT"), ("fresh", ""))):
@@ -60,7 +60,7 @@ async def _snapshots(made: FakeCluster) -> None:
                 epoch=taken.epoch,
                 verdict=verdict,
                 checks=checks,
-                manifest=f"/snaps/{name}.json",
+                manifest=f"{storage}/sunday.json" if failed else "/elsewhere/good.json",
             )
         )
     tills = Worker(ledger, "tills", "sales", reports=False)

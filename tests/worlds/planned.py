@@ -8,7 +8,7 @@ from msgspec import structs
 
 from snapkafka import ops
 from snapkafka.assembly import JobResult
-from snapkafka.ops.drill import Phase
+from snapkafka.ops.drilling import Phase
 from snapkafka.restore import Irrevocable, NewTopic, PartitionMove, Plan, Recovered, Refusal, Request
 
 

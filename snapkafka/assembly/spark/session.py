@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from snapkafka.errors import DependencyMissingError
+from snapkafka.runtime.extras import extra_missing
 from snapkafka.runtime.jdk import UTF8, spark_java_home
 from snapkafka.runtime.machine import memory_bytes
 from snapkafka.runtime.maven import locked_jars
@@ -22,9 +23,7 @@ from snapkafka.runtime.maven import locked_jars
 try:
     from pyspark.sql import SparkSession
 except ImportError as error:  # pragma: no cover -- the extra is not installed
-    raise DependencyMissingError(
-        f"assembly and verification need Spark: {error}", hint="pip install 'snapkafka[spark]'"
-    ) from error
+    raise extra_missing("spark", "assembly by Spark", "pyspark") from error
 
 #: Two: what a developer's machine can spare, and enough for snapshots of a million records.
 MASTER: Final = "local[2]"

@@ -11,7 +11,7 @@ from snapkafka import ops
 from snapkafka.cli.build import ask_one_way, command, propose, question
 from snapkafka.cli.running import connect, console, notifier, print_json, run, who
 from snapkafka.cli.screen import written
-from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
+from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, ForkRefusedError
 from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.verbs import Change, ForkCreate, ForkDrop, Restore, Where
 
@@ -69,7 +69,7 @@ def _recover(
         act=lambda plan: ops.recover(connect(bootstrap), plan, who=who(), notify=said),
         report=_print_recovered,
         question=question,
-        refused=lambda plan: plan.refused,
+        refused=lambda plan: plan.error if plan.refusals else None,
     )
 
 
@@ -134,7 +134,7 @@ def drop(at: Where, asked: ForkDrop, how: Change) -> None:
         ),
         report=lambda plan, done: console.table(done, "removed=fork", "refused=kept"),
         question=lambda plan: f"remove {', '.join(it.fork for it in plan if not it.kept)}?",
-        refused=lambda plan: bool(plan) and all(it.kept for it in plan),
+        refused=lambda plan: ForkRefusedError if plan and all(it.kept for it in plan) else None,
         empty=lambda plan: not plan,
     )
 

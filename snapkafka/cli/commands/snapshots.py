@@ -52,7 +52,7 @@ def print_list(snapshots: tuple[SnapshotInfo, ...]) -> None:
 
 def _problems(item: SnapshotInfo) -> Iterator[list[Part]]:
     if item.failure is not None:
-        yield [("failed", "red"), f" ({item.failure.code}): {item.failure.reason}"]
+        yield [("failed", "red"), f": {item.failure}"]
     if item.contaminated:
         yield [("not verifiable", "yellow"), f": {item.contaminated}"]
 

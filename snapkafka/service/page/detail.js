@@ -89,7 +89,7 @@ function why(told) {
 function lanes(told) {
   const last = Math.max(1, ...told.processes.map((one) => one.reported_ms ?? 0));
   const end = (one) => one.reported_ms ?? Number.MAX_VALUE;
-  const slow = [...told.processes].sort((a, b) => end(b) - end(a));
+  const slow = told.processes.filter((one) => !one.left).sort((a, b) => end(b) - end(a));
   const bar = (one) => {
     const part = (kind, from, to) => {
       const piece = h("i", { class: kind });
@@ -100,8 +100,8 @@ function lanes(told) {
     return h("div", { class: "lane-bar", role: "img", "aria-label": `reported at ${ms(one.reported_ms)}` },
       one.reported_ms === null ? null : part("until-reported", 0, one.reported_ms));
   };
-  return table([["Process"], ["App"], ["Where"], ["Heard by"], ["Running", "number"], ["Reported", "number"], ["From the trigger on"]],
-    slow.map((one) => [one.process, one.app, `${one.host}, pid ${one.pid}`, one.left ? "had left" : one.heard, count(one.running),
+  return table([["Process"], ["App"], ["Where"], ["Learned from"], ["Running", "number"], ["Reported", "number"], ["From the trigger on"]],
+    slow.map((one) => [one.process, one.app, `${one.host}, pid ${one.pid}`, one.heard, count(one.running),
       ms(one.reported_ms), bar(one)]), "Processes", ROWS_FIRST);
 }
 
@@ -109,7 +109,7 @@ const unread = (one) => Math.max(0, one.log_end - one.position);
 
 function positions(told) {
   if (!told.positions.length) return h("p", { class: "why" }, "known once it is captured");
-  return table([["App"], ["Input"], ["Position", "number"], ["Log end", "number"], ["Between", "number"]],
+  return table([["App"], ["Input"], ["Position", "number"], ["Log end", "number"], ["Unread", "number"]],
     [...told.positions].sort((a, b) => unread(b) - unread(a))
       .map((one) => [one.app, `${one.topic}[${one.partition}]`, count(one.position), count(one.log_end), count(unread(one))]), "Inputs", ROWS_FIRST);
 }

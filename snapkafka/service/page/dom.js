@@ -51,8 +51,8 @@ export function bytes(number) {
 const ZONE = "snapkafka-zone";
 export const inUtc = () => localStorage.getItem(ZONE) === "UTC";
 export const keepZone = (utc) => localStorage.setItem(ZONE, utc ? "UTC" : "local");
-export const time = (at) => new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "medium", timeZone: inUtc() ? "UTC" : undefined })
-  + (inUtc() ? " UTC" : "");
+export const time = (at) => new Date(at).toLocaleString([], { year: "numeric", month: "short", day: "numeric",
+  hour: "numeric", minute: "numeric", second: "numeric", timeZoneName: "short", timeZone: inUtc() ? "UTC" : undefined });
 
 const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 const relative = new Intl.RelativeTimeFormat("en");

@@ -21,6 +21,7 @@ from snapkafka.cli.build import command
 from snapkafka.cli.verbs import COMMANDS, HELPS, PANELS
 from snapkafka.errors import BadInputError
 from snapkafka.options import options_of
+from snapkafka.runtime import EXTRAS
 from snapkafka.verbs import Checkpoint, Show, Trigger
 from tests.worlds.fakes import FakeCluster, Worker
 from tools.reference import commands as every
@@ -193,11 +194,50 @@ def test_a_command_has_the_options_of_its_request_and_reads_them_as_they_are_wri
         keep.value("inf")
 
 
-def test_help_imports_no_command() -> None:
-    code = "import sys, atexit; from snapkafka.cli import app; atexit.register(lambda: print(*sys.modules)); app()"
-    done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=True)
-    assert "Consistent global snapshots" in done.stdout
-    assert not {"aiokafka", "snapkafka.ops", "snapkafka.cli.build"} & {*done.stdout.split()}
+#: Calls commands where of all extras only `cli` is installed; the last line that it prints has all imported modules.
+ALONE = """
+import sys
+extras, *calls = sys.argv[1:]
+sys.modules |= dict.fromkeys(extras.split())
+from snapkafka.cli import app
+for call in calls:
+    app([*call.split(), "--help"], standalone_mode=False)
+print(*sys.modules)
+"""
+
+
+def help_alone(*names: str) -> tuple[str, set[str]]:
+    """The help of commands, and the modules that were imported for it."""
+    brought = {name for names in EXTRAS.values() for name in names} - {*EXTRAS["cli"]}
+    arguments = [sys.executable, "-c", ALONE, " ".join(brought), *names]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    shown, _, modules = done.stdout.rstrip().rpartition("\n")
+    return shown, {*modules.split()}
+
+
+def test_help_needs_no_extra() -> None:
+    shown, _ = help_alone(*ALL)
+    assert shown.count("Example: snapkafka") == len(ALL) and "<bool>" not in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [
+        ("", {"aiokafka", "snapkafka.ops", "snapkafka.cli.build"}),
+        (
+            "list",
+            {
+                "snapkafka.restore",
+                "snapkafka.ops.drilling",
+                "snapkafka.ops.keeping",
+                "snapkafka.assembly.pipeline",
+            },
+        ),
+    ],
+)
+def test_a_command_imports_nothing_of_others(name: str, others: set[str]) -> None:
+    _, imported = help_alone(name)
+    assert not imported & others
 
 
 @pytest.mark.parametrize("name", [*ALL, "fork", ""])

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from snapkafka import ops
 from snapkafka.cli import app
-from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
+from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, ForkRefusedError, RestoreRefusedError
 from snapkafka.verbs import Drill
 from tests.worlds import planned
 
@@ -73,8 +73,10 @@ def test_a_plan_is_printed_refused_confirmed_and_run_as_it_is(
 
     command.answer = command.refused
     result = command("--yes")
-    assert result.exit_code == EXIT_NOT_GOOD and "refus" in result.stdout
+    error = RestoreRefusedError if name == "restore" else ForkRefusedError
+    assert result.exit_code == error.exit_status and "refus" in result.stdout
     assert json.loads(command("--yes", "--json").stdout)["done"] is None
+    assert command("--dry-run").exit_code == EXIT_NOT_GOOD
 
     command.answer = command.plan
     assert command().exit_code == BadInputError.exit_status, "there is no terminal to ask on"

@@ -28,9 +28,9 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka import Connection
 from snapkafka.manifest import CheckEntry
-from snapkafka.ops.drill import steps as module
-from snapkafka.ops.drill.result import of_the_fork
-from snapkafka.ops.drill.steps import DrillRun
+from snapkafka.ops.drilling import steps as module
+from snapkafka.ops.drilling.result import of_the_fork
+from snapkafka.ops.drilling.steps import DrillRun
 from snapkafka.restore import Recovered, Request
 from snapkafka.verbs import Drill
 from tests.unit.base.test_manifest import example
@@ -277,7 +277,7 @@ async def test_what_makes_no_sense_is_refused_before_anything_is_done(
 async def test_where_commands_cannot_be_locked_nothing_is_begun(
     fake: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["snapkafka.ops.drill"], "lock_problem", lambda allow: "no Landlock")
+    monkeypatch.setattr(sys.modules["snapkafka.ops.drilling"], "lock_problem", lambda allow: "no Landlock")
     parts = fake()
     with pytest.raises(DependencyMissingError):
         await ops.drill(WHERE, "shop", Drill(apps=("true",)), kind=parts)

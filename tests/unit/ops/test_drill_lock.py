@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.ops.drill.workers import AppEndedError, Workers
+from snapkafka.ops.drilling.workers import AppEndedError, Workers
 from snapkafka.runtime import locked as locking
 from snapkafka.runtime.door import Door, connect, knock
 from snapkafka.runtime.locked import locked

@@ -14,8 +14,8 @@ from snapkafka import ops
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import CheckEntry, WitnessEntry, dump
 from snapkafka.ops import Holding
-from snapkafka.ops.invariants import WATCHED_IN, prove_violations, violations_in
 from snapkafka.ops.pruning import snapshots_in_use
+from snapkafka.ops.watching import WATCHED_IN, prove_violations, violations_in
 from snapkafka.ports import Topic
 from snapkafka.protocol import SENT_BARE, Abort, CheckResult, Trigger, Verdict
 from tests.unit.base.test_manifest import example

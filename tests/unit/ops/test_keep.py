@@ -23,7 +23,7 @@ from snapkafka.errors import (
 )
 from snapkafka.manifest import CheckEntry, WitnessEntry, dump
 from snapkafka.ops import Outcome, pruning
-from snapkafka.ops.keep import OF_ALL
+from snapkafka.ops.keeping import OF_ALL
 from snapkafka.ports import Topic
 from snapkafka.protocol import Trigger, Verdict
 from snapkafka.query.locate import heads
@@ -35,7 +35,7 @@ from tests.worlds.on_disk import write_snapshot
 from tests.worlds.stores import LocalStore
 
 #: `ops.keep` is the function.
-MODULE = import_module("snapkafka.ops.keep")
+MODULE = import_module("snapkafka.ops.keeping")
 MINUTE_MS = 60_000
 #: A midnight, UTC.
 START_MS = round(datetime(2026, 11, 25, tzinfo=UTC).timestamp()) * 1_000

@@ -94,8 +94,6 @@ async def test_a_failed_snapshot_stays_failed_until_it_is_retried(cluster: FakeC
     assert await ops.trigger(cluster, "ns", snapshot_id="s", retries=1) == retried
     with pytest.raises(BadInputError, match="retries"):
         await ops.trigger(cluster, "ns", retries=1)
-    with pytest.raises(BadInputError, match="retries"):
-        await ops.trigger(cluster, "ns", snapshot_id="s", retries=-1)
 
 
 async def test_an_alignment_that_takes_too_long_is_followed_by_an_ordinary_snapshot(
@@ -183,13 +181,13 @@ async def test_shown_by_a_moment_is_the_last_one_captured_by_then(cluster: FakeC
     assert await shown(captured_ms) == await shown(two.triggered_ms) == "one"
     assert await shown(running.triggered_ms + 60_000) == "two"
     cluster.the_ledger.put(Trigger(n=9, id=str(one.epoch)))
-    assert (await ops.show(cluster, "ns", epoch=one.epoch)).id == "one", "whatever ids there are"
+    assert (await ops.show(cluster, "ns", str(one.epoch))).id == "one", "whatever ids there are"
     with pytest.raises(UnknownSnapshotError):
         await shown(captured_ms - 1)
     with pytest.raises(UnknownSnapshotError):
-        await ops.show(cluster, "ns", epoch=4711)
+        await ops.show(cluster, "ns", "4711")
 
-    asked: list[dict[str, Any]] = [{}, {"name": "s", "epoch": 1}, {"epoch": 0, "at_ms": 0}]
+    asked: list[dict[str, Any]] = [{}, {"name": "s", "at_ms": 0}]
     for several in asked:
         with pytest.raises(BadInputError):
             await ops.show(cluster, "ns", **several)

@@ -8,7 +8,7 @@ from typing import Final
 
 from snapkafka.assembly.spec import JobResult
 from snapkafka.manifest import CheckEntry
-from snapkafka.protocol import LedgerState, TopicPartition
+from snapkafka.protocol import LedgerState
 from snapkafka.protocol.forking import prefix_of, prefixed
 from snapkafka.verbs import Result
 
@@ -81,20 +81,9 @@ def of_the_fork(given: Mapping[str, str], wanted: Iterable[str], fork: str) -> l
 
 
 def unassigned(state: LedgerState, apps: Iterable[str]) -> str:
-    """Name the apps that do not have all their inputs; empty: there are none.
-
-    A living process reports its assigned inputs; the inputs of an app are those that its processes announced.
-    """
-    for app in sorted(apps):
-        living = [view for view in state.living() if view.hello.app == app]
-        if not living:
-            return f"no worker of app {app} has joined"
-        wanted = {
-            TopicPartition(source.topic, number)
-            for view in living
-            for source in view.hello.inputs
-            for number in range(source.partitions)
-        }
-        if short := sorted(wanted - {tp for view in living for tp in view.inputs}):
-            return f"no worker of app {app} is assigned {short[0]}"
-    return ""
+    """Name an app that does not have all its inputs; empty: there is none."""
+    joined = {view.hello.app for view in state.participants()}
+    if absent := sorted({*apps} - joined):
+        return f"no worker of app {absent[0]} has joined"
+    lacking = (f"no worker of app {app} is assigned {tp}" for app, tp in state.unassigned([*apps]))
+    return next(lacking, "")

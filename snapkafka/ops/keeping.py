@@ -48,10 +48,10 @@ from snapkafka.verbs import Keep, Result
 
 from .assembling import BESIDE_US, assemble
 from .info import SnapshotInfo
-from .invariants import Violation, violations_in
 from .listing import summaries
 from .pruning import Policy, checkpoint_due, plan_pruning, prune
 from .snapshots import trigger
+from .watching import Violation, violations_in
 
 #: What befalls one snapshot and need not befall the next ...
 OF_ONE: Final = (SnapshotFailedError, TimedOutError, OffsetsGoneError)

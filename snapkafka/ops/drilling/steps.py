@@ -16,7 +16,7 @@ from snapkafka.kafka import Connection, KafkaBulk, opened
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin, administration
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import assemble, verify
-from snapkafka.ops.keep import keep
+from snapkafka.ops.keeping import keep
 from snapkafka.ops.snapshots import trigger
 from snapkafka.protocol.forking import LEDGER, prefixed
 from snapkafka.protocol.records import TopicPartition
@@ -138,7 +138,7 @@ class DrillRun:
             expires_ms=EXPIRES_MS,
         )
         self.planned = await plan_recovery(self.where, request)
-        raise_refused(self.planned, ForkRefusedError)
+        raise_refused(self.planned)
         self.created, self.removed = True, False
         forked = await recover(self.where, self.planned, who=self.who, notify=self.notify)
         self.in_flight = forked.messages
