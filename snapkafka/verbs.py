@@ -94,7 +94,7 @@ class Trigger(Request, frozen=True, rename=CONTRACT | {"knowing": "knows_markers
             "--align-timeout TIME", "Align for TIME (2s) at most; then try without. Needs --wait.", bare="ms"
         ),
     ] = 0
-    retries: Annotated[int | None, option("--retries N", "Retries if it fails; 3 with --wait.", ge=0)] = None
+    retries: Annotated[int | None, option("--retries N", "Retries after a failure; 3 with --wait.")] = None
 
 
 class Show(Request, frozen=True):

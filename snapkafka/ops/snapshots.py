@@ -65,7 +65,7 @@ async def trigger(
         StorageError: the URI of the storage contains a secret.
     """
     require_id(snapshot_id)
-    named = retries or 0
+    named = max(0, retries or 0)
     if named and not (snapshot_id or wait):
         raise BadInputError(
             "needs a snapshot that is named or waited for",
@@ -94,7 +94,7 @@ async def trigger(
             left = RETRIES if retries is None else named
             if align_timeout_ms and view.failure is not None:
                 left, compose = max(1, left), partial(compose, **{"align": False, "ttl_ms": 5_000} | ordinary)
-            while left > 0 and view.failure is not None and view.failure.code in RETRYABLE:
+            while left and view.failure is not None and view.failure.code in RETRYABLE:
                 left -= 1
                 view = await _again(work, view, compose, last=not left)
                 await follow(work, view, progress)

@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from snapkafka.errors import BadInputError, TimedOutError
-from snapkafka.until import Tries, blocking_until, pause_after, succeed, until, within
+from snapkafka.until import blocking_until, pause_after, succeed, until, within
 
 
 async def test_a_wait_ends_with_what_holds() -> None:
@@ -30,11 +30,6 @@ async def test_a_wait_that_is_over_reports_what_was_awaited() -> None:
     with pytest.raises(TimedOutError, match="the moon"):
         blocking_until(tries.clear, 0.0, "the moon")
     assert not tries, "it is tried once at least"
-
-
-async def test_a_deadline_that_has_passed_leaves_one_try() -> None:
-    assert len(list(Tries(0.0))) == 1
-    assert len([None async for _ in Tries(-1.0)]) == 1
 
 
 async def test_only_the_named_failures_are_tried_again_and_the_last_one_is_raised() -> None:

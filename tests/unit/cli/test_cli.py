@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from snapkafka import __version__
 from snapkafka.cli import running
 from snapkafka.cli import verbs as commands
 from snapkafka.cli.build import command
-from snapkafka.cli.verbs import COMMANDS, HELPS, PANELS
+from snapkafka.cli.verbs import COMMANDS
 from snapkafka.errors import BadInputError
 from snapkafka.options import options_of
 from snapkafka.runtime import EXTRAS
@@ -147,21 +146,6 @@ def help_of(name: str) -> list[str]:
     assert result.exit_code == 0
     assert "<bool>" not in result.stdout
     return [line.strip() for line in result.stdout.splitlines()]
-
-
-def test_help_lists_every_command_once_in_a_group_by_task() -> None:
-    listed: dict[str, str] = {}
-    panel = ""
-    for line in help_of(""):
-        if line.startswith("╭─ "):
-            panel = line.split()[1]
-        elif panel != "Options" and (found := re.match(r"│ (\w+)  +\S", line)):
-            assert found[1] not in listed
-            listed[found[1]] = panel
-    assert set(listed) == {name.partition(" ")[0] for name in ALL}
-    assert list(dict.fromkeys(listed.values())) == [*PANELS]
-    assert listed == {name: HELPS[name].panel for name in listed}
-    assert len(help_of("")) <= 50, "it is read at a glance"
 
 
 def test_a_command_has_the_options_of_its_request_and_reads_them_as_they_are_written(

@@ -192,17 +192,6 @@ def test_a_verb_prints_data_as_it_is(
     assert found.stdout.count("<") or verb in ("draw", "verify --offline")
 
 
-@pytest.mark.parametrize("width", [40, 200])
-@pytest.mark.parametrize("verb", VERBS)
-def test_no_line_is_wider_than_the_terminal_where_it_could_be_broken(
-    verb: str, width: int, world: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A command is on one line, to be copied."""
-    monkeypatch.setattr(running.console.console, "width", width)
-    lines = [line for line in run_filled(verb, monkeypatch).stdout.splitlines() if line[:4].strip()]
-    assert [line for line in lines if len(line) > width and len(line.split()) > 1] == []
-
-
 def test_an_app_without_a_broker(world: None, monkeypatch: pytest.MonkeyPatch) -> None:
     filled = Filled(flags=False)
     monkeypatch.setattr(doctor_command, "describe_app_at", lambda path: filled.structure(DescribedApp))

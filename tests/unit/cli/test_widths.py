@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import sys
 from operator import itemgetter
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -52,27 +51,6 @@ def test_a_text_keeps_all_of_its_words_in_order(text: str, width: int) -> None:
     Screen(Console(width=width, file=file)).print(text)
     assert file.getvalue().split() == text.split()
     assert too_wide(file.getvalue(), width) == []
-
-
-def test_a_table_that_does_not_fit_is_printed_as_lines_of_name_and_value() -> None:
-    rows: Any = (("nightly-0", "VERIFIED", "3", ["V5: ran twice"]), ("x" * 28, "", "12,345", []))
-    table = Table(
-        rows,
-        ("snapshot", itemgetter(0)),
-        ("verdict", itemgetter(1)),
-        ("found", itemgetter(2)),
-        ("of nobody", lambda row: None),
-        notes=itemgetter(3),
-    )
-    assert [line.plain for line in table.lines(40)] == [
-        "snapshot  nightly-0",
-        "verdict   VERIFIED",
-        "found     3",
-        "  V5: ran twice",
-        "",
-        f"snapshot  {'x' * 28}",
-        "found     12,345",
-    ]
 
 
 def test_texts_and_tables_are_apart_by_one_empty_line() -> None:
