@@ -7,19 +7,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from aiokafka import TopicPartition as KafkaPartition
-
 from snapkafka.checks import CutView, Keeping
 from snapkafka.errors import LedgerUnusableError, OffsetsGoneError, TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.restorable import keeping, log_bounds
-from snapkafka.kafka.login import clients
-from snapkafka.kafka.login.connection import Connection, ask_for_leaders, translated
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import TopicEntry
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import Retention, TopicPartition
 from snapkafka.topic_config import promised_by
 from snapkafka.units import wall_ms
+from snapkafka.until import Tries
 
 ISOLATIONS: Final = ("read_uncommitted", "read_committed")
 #: What was aborted is no message and no state, whoever sent it; where there are no transactions it makes no difference.
@@ -75,7 +73,7 @@ async def look(
     ends = {tp: now.end for tp, now in bounds.items()}
     if isolation == "read_committed":
         needed = {tp: min(unbound.closed_end(tp), end) for tp, end in ends.items()}
-        ends = await _stable_ends(admin.connection, needed)
+        ends = await _stable_ends(admin, needed)
     return CutView(
         captured,
         {tp: replace(now, end=ends[tp], keeping=kept.get(tp.topic)) for tp, now in bounds.items()},
@@ -138,29 +136,16 @@ async def _keeping(admin: KafkaTopicAdmin, topic: str, then: Retention | None, a
 
 
 async def _stable_ends(
-    connection: Connection, needed: Mapping[TopicPartition, int]
+    admin: KafkaTopicAdmin, needed: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """Return the last stable offsets, as soon as each has reached the needed offset."""
-    if not needed:  # no topic is there any more
-        return {}
-    consumer = clients.consumer(connection, group_id=None, isolation_level="read_committed")
-    deadline = asyncio.get_running_loop().time() + STABLE_TIMEOUT_S
-    async with translated(connection, "read the last stable offsets"):
-        try:
-            await consumer.start()
-            ask_for_leaders(consumer, (tp.topic for tp in needed))
-            while True:
-                found = await consumer.end_offsets([KafkaPartition(*tp) for tp in needed])
-                ends = {TopicPartition(tp.topic, tp.partition): offset for tp, offset in found.items()}
-                late = sorted(tp for tp in needed if ends[tp] < needed[tp])
-                if not late:
-                    return ends
-                if asyncio.get_running_loop().time() > deadline:
-                    raise TimedOutError(
-                        f"an open transaction on {late[0]} ends the readable log at {ends[late[0]]}, "
-                        f"the snapshot needs {needed[late[0]]}",
-                        hint="end or abort it (kafka-transactions.sh --find-hanging)",
-                    )
-                await asyncio.sleep(STABLE_POLL_S)
-        finally:
-            await consumer.stop()
+    async for _ in Tries(STABLE_TIMEOUT_S, STABLE_POLL_S):
+        ends = await admin.log_ends(needed, stable=True)
+        late = sorted(tp for tp in needed if ends[tp] < needed[tp])
+        if not late:
+            return ends
+    raise TimedOutError(
+        f"an open transaction on {late[0]} ends the readable log at {ends[late[0]]}, "
+        f"the snapshot needs {needed[late[0]]}",
+        hint="end or abort it (kafka-transactions.sh --find-hanging)",
+    )

@@ -157,7 +157,7 @@ async def _compared(target: Target) -> tuple[CheckedTable, ...]:
     """Compare the tables; refuse it where nothing would be compared, or where it would change meanwhile."""
     cuts = changelogs_of(target.cut)
     ends = await target.admin.log_ends(cuts)
-    stable = await asyncio.to_thread(target.bulk.stable_ends, [*ends])
+    stable = await target.admin.log_ends(ends, stable=True)
     workers = with_members(await workers_of(target.admin, apps_of(target.cut)))
     reasons = [f"{group} (group-has-members)" for group in workers]
     reasons += [f"{target.tables.damage} (files)"] * bool(target.tables.damage)

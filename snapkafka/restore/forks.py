@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from snapkafka.errors import ForkFailedError, ForkRefusedError, PlanChangedError
-from snapkafka.kafka import Connection, KafkaBulk, read_ledger
+from snapkafka.kafka import Connection, read_ledger
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin, administration
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER, fork_of, fork_problem, of_fork, prefixed
@@ -130,13 +129,9 @@ async def drop_forks(
     where: Connection | Cluster,
     planned: Iterable[Dropping],
     *,
-    groups: KafkaBulk | None = None,
     notify: Callable[[str], None] = lambda text: None,
 ) -> tuple[Dropping, ...]:
     """Remove what was planned, and nothing else; what has running groups by now is kept.
-
-    Args:
-        groups: what removes groups, for tests; None: librdkafka.
 
     Raises:
         PlanChangedError: a topic is another one by now, or topics of the fork were added; nothing of it was removed.
@@ -149,14 +144,12 @@ async def drop_forks(
             if not now.kept and now.topics != it.topics:
                 raise PlanChangedError(f"fork {it.fork} has other topics by now: nothing of it was removed")
             if not now.kept:
-                await _remove(admin, now, groups or KafkaBulk(cast(Connection, where)), notify)
+                await _remove(admin, now, notify)
             found.append(now)
     return tuple(found)
 
 
-async def _remove(
-    admin: KafkaTopicAdmin, it: Dropping, groups: KafkaBulk, notify: Callable[[str], None]
-) -> None:
+async def _remove(admin: KafkaTopicAdmin, it: Dropping, notify: Callable[[str], None]) -> None:
     """Remove a fork, its ledger last: as long as that exists, the rest is known."""
     ledger = LEDGER + it.namespace
     first = [name for name, _ in it.topics if name != ledger]
@@ -164,7 +157,7 @@ async def _remove(
     if first:
         await admin.delete_topics(*first)
         await _await_gone(admin, first)
-    await asyncio.to_thread(groups.delete_groups, it.groups)
+    await admin.delete_groups(*it.groups)
     await admin.delete_topics(ledger)
     await _await_gone(admin, [ledger])
 

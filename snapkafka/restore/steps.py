@@ -123,13 +123,14 @@ class RecoveryRun:
         captured = self.target.captured
         wanted = sorted({*inputs_of(captured), *changelogs_of(captured)})
         async for _ in Tries(QUIET_WITHIN_S, QUIET_POLL_S):
-            ends = dict(await self.target.admin.log_ends(wanted))
-            stable = await asyncio.to_thread(lambda: self.target.bulk.stable_ends(wanted))
-            late = [tp for tp in wanted if stable[tp] < ends[tp]]
+            ends = await self.target.admin.log_ends(wanted)
+            stable = await self.target.admin.log_ends(wanted, stable=True)
+            # A broker that has just started may not know a partition yet.
+            late = [tp for tp in wanted if tp not in ends or stable.get(tp, -1) < ends[tp]]
             if not late:
-                return ends
+                return dict(ends)
         raise RestoreFailedError(
-            f"a transaction on {late[0]} has been open for {QUIET_WITHIN_S:.0f} s",
+            f"a transaction on {late[0]} has been open for {QUIET_WITHIN_S:.0f} s, or it is gone",
             hint="end or abort it (kafka-transactions.sh --find-hanging), and run the same command again",
         )
 

@@ -83,14 +83,6 @@ async def _send(connection: Connection, tp: TopicPartition) -> None:
         await producer.stop()
 
 
-async def _stable_end(connection: Connection, tp: TopicPartition) -> None:
-    bulk = KafkaBulk(connection)
-    try:
-        await asyncio.to_thread(bulk.stable_ends, [tp])
-    finally:
-        bulk.stop.set()
-
-
 async def _append(connection: Connection, tp: TopicPartition) -> None:
     record = KafkaRecord(*tp, -1, b"k", b"v", (), -1)
     with (
@@ -113,7 +105,7 @@ ASKS: dict[str, Callable[[KafkaTopicAdmin, TopicPartition], Awaitable[object]]] 
     "send": lambda admin, tp: _send(admin.connection, tp),
     "keys": lambda admin, tp: _standing_keys(admin.connection, tp),
     "append": lambda admin, tp: _append(admin.connection, tp),
-    "stable end": lambda admin, tp: _stable_end(admin.connection, tp),
+    "stable end": lambda admin, tp: admin.log_ends([tp], stable=True),
 }
 
 
@@ -184,11 +176,15 @@ async def test_a_group_is_known_by_what_it_reads_or_has_read(
         found = await group(admin, name)
         assert (len(found.members), found.topics) == (1, frozenset(topics))
         assert len(await admin.group_members(name)) == 1
+        with pytest.raises(LedgerUnusableError):
+            await admin.delete_groups(name)
     assert not await admin.group_members(name)
     stopped = await group(admin, name)  # it may come back: what it has read is remembered by its positions
     assert stopped.members == ()
     assert stopped.topics is not None
     assert topics[0] in stopped.topics
+    await admin.delete_groups(f"{name}-none", name)
+    assert name not in {found.name for found in await admin.groups()}
 
 
 @pytest.mark.parametrize("pattern", [False, True])
@@ -224,16 +220,7 @@ async def test_a_group_of_the_new_protocol_is_described(
         assert (await compose_trigger(admin, state, knowing=[name])).marker_topics == (topic, other)
     finally:
         await asyncio.to_thread(consumer.close)
-        await delete_group(kafka, name)
-
-
-async def delete_group(kafka: Broker, name: str) -> None:
-    """Else the other tests on this broker see it."""
-    from confluent_kafka.admin import AdminClient
-
-    client = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    (done,) = client.delete_consumer_groups([name]).values()
-    await asyncio.to_thread(done.result, 10)
+        await admin.delete_groups(name)  # else the other tests on this broker see it
 
 
 async def test_nobody_at_the_address_is_said_at_once() -> None:

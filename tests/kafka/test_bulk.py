@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 import pytest
@@ -14,8 +13,8 @@ from snapkafka.protocol import TopicPartition
 from snapkafka.restore import Carried
 from snapkafka.restore.topics import Contents
 from snapkafka.testing import Broker, create_topics
-from snapkafka.until import blocking_until
 from tests.altering import alter_settings
+from tests.kafka.waiting import until
 from tests.unit.base.test_manifest import example
 
 pytestmark = pytest.mark.timeout(120)
@@ -41,24 +40,21 @@ def test_records_come_back_byte_by_byte_and_in_order(
     ]
     many = [KafkaRecord(topic, n % 2, -1, b"%d" % n, b"x", (), NOW_MS) for n in range(2_000)]
     offsets = bulk.append([*odd, *many])
-    ends = bulk.stable_ends([(topic, 0), (topic, 1)])
-    assert ends == {TopicPartition(topic, 0): 1_003, TopicPartition(topic, 1): 1_000}
     found = list(bulk.read([(topic, 0, 0, 1_003), (topic, 1, 0, 1_000)]))
     for partition in (0, 1):
         sent = [record for record in [*odd, *many] if record.partition == partition]
         read = [record for record in found if record.partition == partition]
         assert [it._replace(offset=-1) for it in read] == sent
         assert [record.offset for record in read] == list(range(len(sent)))
-    assert {tp: sorted(of) for tp, of in offsets.items()} == {
-        tp: list(range(end)) for tp, end in ends.items()
-    }
+        assert sorted(offsets[TopicPartition(topic, partition)]) == list(range(len(sent)))
     assert [record.offset for record in bulk.read([(topic, 1, 10, 12)])] == [10, 11]
 
 
-def test_what_was_aborted_is_not_read_and_a_range_may_end_with_a_control_record(
-    kafka: Broker, bulk: KafkaBulk, topic_prefix: str
+async def test_what_was_aborted_is_not_read_and_a_range_may_end_with_a_control_record(
+    kafka: Broker, bulk: KafkaBulk, admin: KafkaTopicAdmin, topic_prefix: str
 ) -> None:
     topic = f"{topic_prefix}transactions"
+    tp = TopicPartition(topic, 0)
     create_topics(kafka.bootstrap, topic, partitions=1)
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic, "log_level": 0})
     producer.init_transactions(30)
@@ -71,23 +67,14 @@ def test_what_was_aborted_is_not_read_and_a_range_may_end_with_a_control_record(
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=0)
     producer.flush(30)
-    assert bulk.stable_ends([(topic, 0)]) == {TopicPartition(topic, 0): 4}, "a transaction is open"
+    ends = await admin.log_ends([tp]), await admin.log_ends([tp], stable=True)
+    assert ends == ({tp: 5}, {tp: 4}), "a transaction is open"
     producer.abort_transaction(30)
-    # The marker is written after the abort is acknowledged.
-    ended = {TopicPartition(topic, 0): 6}
-    blocking_until(lambda: bulk.stable_ends([(topic, 0)]) == ended, 10, "the end of the transaction")
 
+    async def ended() -> bool:  # the marker is written after the abort is acknowledged
+        return await admin.log_ends([tp], stable=True) == {tp: 6}
 
-def test_a_partition_that_the_broker_does_not_know_yet_is_asked_for_again(
-    kafka: Broker, bulk: KafkaBulk, topic_prefix: str
-) -> None:
-    """As right after its start; a restore would end there, half-way."""
-    topic, began = f"{topic_prefix}late", time.monotonic()
-    creating = threading.Timer(1.0, create_topics, (kafka.bootstrap, topic), {"partitions": 1})
-    creating.start()
-    assert bulk.stable_ends([(topic, 0)]) == {TopicPartition(topic, 0): 0}
-    assert time.monotonic() - began > 0.9, "it was there at once, so this shows nothing"
-    creating.join()
+    await until(ended)
 
 
 def test_a_record_that_is_refused_and_a_stop_end_it(

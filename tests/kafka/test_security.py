@@ -23,7 +23,7 @@ from snapkafka.errors import (
     MechanismError,
     SnapkafkaError,
 )
-from snapkafka.kafka import Connection, KafkaBulk, KafkaLedger, KafkaTopicAdmin
+from snapkafka.kafka import Connection, KafkaBulk, KafkaLedger, KafkaRecord, KafkaTopicAdmin
 from snapkafka.kafka.records.bulk import client_settings
 from snapkafka.testing import create_topics
 from tests.kafka.secured import Secured, secured_broker, token
@@ -174,8 +174,9 @@ async def test_over_ipv6_and_with_a_scheme_everything_works(secured: Secured) ->
     try:
         await ledger.open()
         await admin.create_topic("t")
-        bulk = KafkaBulk(where)
-        assert list((await asyncio.to_thread(bulk.stable_ends, [("t", 0)])).values()) == [0]
+        record = KafkaRecord("t", 0, -1, b"k", b"v", (), -1)
+        (offsets,) = (await asyncio.to_thread(KafkaBulk(where).append, [record])).values()
+        assert list(offsets) == [0]
     finally:
         await ledger.close()
         await admin.close()

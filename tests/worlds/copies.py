@@ -3,7 +3,6 @@ beside production, with workers that run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,11 +71,10 @@ def after_a_loss(world: World) -> New:
 
 
 class Ports:
-    """`ports.Cluster` of production and its forks; it also deletes groups."""
+    """`ports.Cluster` of production and its forks."""
 
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
-        self.groups_deleted: list[str] = []
 
     def ledger(self, namespace: str) -> FakeLedger:
         topic = f"_snapkafka.{namespace}"
@@ -84,12 +82,6 @@ class Ports:
 
     def admin(self) -> Admin:
         return self._admin
-
-    def delete_groups(self, groups: Sequence[str]) -> None:
-        assert all(group.startswith(P) for group in groups)
-        self.groups_deleted += groups
-        for group in groups:
-            self._admin.commits.pop(group, None)
 
 
 class Fork(System):
@@ -123,4 +115,4 @@ class Fork(System):
     async def drop(self, namespace: str = "shop", **options: Any) -> tuple[ops.Dropping, ...]:
         name = "" if options.get("expired") else "staging"
         planned = await ops.plan_drop(self.cluster, namespace, name, **options)
-        return await ops.drop_forks(self.cluster, planned, groups=self.cluster)
+        return await ops.drop_forks(self.cluster, planned)

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from snapkafka import ops
@@ -128,9 +129,6 @@ class FakeLog:
             found.append(record._replace(offset=len(found), timestamp_ms=at_ms))
         return offsets
 
-    def stable_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {tp: len(self.records[tp]) for tp in partitions}
-
 
 class Admin(FakeAdmin):
     """`FakeAdmin` whose logs are those of a `FakeLog`. Topics of forks can be deleted, and their logs with them.
@@ -138,6 +136,7 @@ class Admin(FakeAdmin):
 
     log: FakeLog
     ledgers: dict[str, FakeLedger]
+    in_transaction: Mapping[TopicPartition, int] = MappingProxyType({})  # from these offsets on
 
     async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, Topic]:
         there = self.topics | {name: Topic(1, it.topic_id) for name, it in self.ledgers.items() if it.exists}
@@ -156,8 +155,16 @@ class Admin(FakeAdmin):
                 for tp in [tp for tp in of_partitions if tp.topic == topic]:
                     del of_partitions[tp]
 
-    async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {tp: len(self.log.records[tp]) for tp in partitions if tp.topic in self.topics}
+    async def delete_groups(self, *groups: str) -> None:
+        assert all(group.startswith("fork.") for group in groups), "nothing else is deleted"
+        for group in groups:
+            self.commits.pop(group, None)
+
+    async def log_ends(
+        self, partitions: Iterable[TopicPartition], *, stable: bool = False
+    ) -> dict[TopicPartition, int]:
+        ends = {tp: len(self.log.records[tp]) for tp in partitions if tp.topic in self.topics}
+        return {tp: self.in_transaction.get(tp, end) for tp, end in ends.items()} if stable else ends
 
     async def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return await super().log_starts(tp for tp in partitions if tp.topic in self.topics)

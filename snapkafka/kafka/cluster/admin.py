@@ -26,7 +26,7 @@ from snapkafka.until import Tries
 
 from .broker_errors import PASSING, ExistingOffsets, ask_patiently, raise_refusal
 from .group_hold import GroupHold
-from .groups import group_members, list_groups
+from .groups import delete_group, group_members, list_groups
 from .requests import DeleteTopics, Metadata, default_settings, descriptions, may_describe
 
 #: More replicas than this guard nothing that matters to a snapshot.
@@ -50,7 +50,7 @@ class KafkaTopicAdmin:
         self.connection = connection
         self._lock = asyncio.Lock()
         self._admin: Any = None
-        self._consumer: Any = None
+        self._consumers: dict[str, Any] = {}  # by isolation
 
     # -- topics ----------------------------------------------------------------------------------------------
 
@@ -144,9 +144,15 @@ class KafkaTopicAdmin:
 
     # -- logs ------------------------------------------------------------------------------------------------
 
-    async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the next offset to be written in each partition that exists; see `ExistingOffsets`."""
-        return await self._offsets("end_offsets", partitions)
+    async def log_ends(
+        self, partitions: Iterable[TopicPartition], *, stable: bool = False
+    ) -> dict[TopicPartition, int]:
+        """Return the next offset to be written in each partition that exists; see `ExistingOffsets`.
+
+        Args:
+            stable: those below which no transaction is open.
+        """
+        return await self._offsets("end_offsets", partitions, stable=stable)
 
     async def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the first offset of each partition that exists; see `ExistingOffsets`."""
@@ -175,7 +181,9 @@ class KafkaTopicAdmin:
         found = records_to_end(self.connection, positions, "read headers of", first=True)
         return {tp: tuple(record.headers) async for tp, record in found if record.offset == positions[tp]}
 
-    async def _offsets(self, which: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def _offsets(
+        self, which: str, partitions: Iterable[TopicPartition], *, stable: bool = False
+    ) -> dict[TopicPartition, int]:
         asked = list(partitions)
         known = await self.describe_topics({tp.topic for tp in asked}) if asked else {}
         wanted = [
@@ -185,7 +193,7 @@ class KafkaTopicAdmin:
         ]
         if not wanted:
             return ExistingOffsets()
-        consumer = await self._reader()
+        consumer = await self._reader("read_committed" if stable else "read_uncommitted")
         with translated(
             self.connection, "read the ends of " + ", ".join(sorted({tp.topic for tp in wanted}))
         ):
@@ -221,6 +229,17 @@ class KafkaTopicAdmin:
         admin = await self._connected()
         with translated(self.connection, f"describe group {group}"):
             return await ask_patiently(lambda: group_members(admin, group))
+
+    async def delete_groups(self, *groups: str) -> None:
+        """Delete consumer groups; those that do not exist are skipped.
+
+        Raises:
+            LedgerUnusableError: one has members, or deletion is unauthorized.
+        """
+        admin = await self._connected()
+        for group in groups:
+            with translated(self.connection, f"delete group {group}"):
+                await ask_patiently(lambda name=group: delete_group(admin, name))  # type: ignore[misc]
 
     def hold(self, group: str) -> GroupHold:
         """Create a hold of a consumer group, which is still to be acquired."""
@@ -274,10 +293,10 @@ class KafkaTopicAdmin:
         """Close the connections; it may be used again afterwards."""
         async with self._lock:
             admin, self._admin = self._admin, None
-            consumer, self._consumer = self._consumer, None
+            consumers, self._consumers = self._consumers, {}
             if admin is not None:
                 await admin.close()
-            if consumer is not None:
+            for consumer in consumers.values():
                 await consumer.stop()
 
     async def _connected(self) -> Any:
@@ -286,11 +305,12 @@ class KafkaTopicAdmin:
                 self._admin = await clients.started(clients.admin_client(self.connection))
         return self._admin
 
-    async def _reader(self) -> Any:
+    async def _reader(self, isolation: str) -> Any:
         async with self._lock, translated(self.connection, "connect"):
-            if self._consumer is None:
-                self._consumer = await clients.started(clients.consumer(self.connection, group_id=None))
-        return self._consumer
+            if isolation not in self._consumers:
+                made = clients.consumer(self.connection, group_id=None, isolation_level=isolation)
+                self._consumers[isolation] = await clients.started(made)
+        return self._consumers[isolation]
 
     async def _metadata(self, topics: Collection[str] | None, *, rights: bool = False) -> Any:
         """Ask whichever broker answers first for some topics, or all, and for our rights on the cluster."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from aiokafka import errors
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
+from aiokafka.protocol.admin import DeleteGroupsRequest
 
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.ports import Group, Member
@@ -110,6 +111,21 @@ async def _describe(admin: Any, name: str, kind: str, coordinator: int) -> Group
     if kind in CLASSIC and seen.topics is not None:
         topics = seen.topics | committed
     return replace(seen, topics=topics)
+
+
+async def delete_group(admin: Any, group: str) -> None:
+    """Delete a group, if there is one.
+
+    Args:
+        admin: a connected aiokafka admin client.
+
+    Raises:
+        KafkaError: it has members, no broker answers, or a right is missing.
+    """
+    answer = await admin._client.send(await admin.find_coordinator(group), DeleteGroupsRequest([group]))
+    for name, code in answer.results:
+        if code not in (0, GROUP_ID_NOT_FOUND):
+            raise errors.for_code(code)(name)
 
 
 def _topics_of(members: Iterable[Any]) -> frozenset[str] | None:

@@ -24,7 +24,6 @@ from snapkafka.errors import (
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.runtime.extras import require_extra
-from snapkafka.until import Tries
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -120,10 +119,6 @@ def messages_of(
         consumer.close()
 
 
-#: The leader of a partition answers by then.
-ASK_S: Final = 10.0
-#: A question that failed is asked again after so long.
-ASK_AGAIN_S: Final = 0.2
 #: Records that the producer holds at most; more wait for the broker.
 QUEUED_MAX: Final = 50_000
 #: Reports of the broker are taken after so many records.
@@ -145,7 +140,7 @@ PRODUCER: Final[dict[str, Any]] = {
     "message.timeout.ms": int(SENT_WITHIN_S * 1_000),
     # A deleted changelog would come back with `cleanup.policy=delete`; a new topic may be unknown for a moment.
     "allow.auto.create.topics": False,
-    "topic.metadata.propagation.max.ms": int(ASK_S * 1_000),
+    "topic.metadata.propagation.max.ms": 10_000,
 }
 #: A batch is no larger, unless it is one record; of up to 500 bytes more librdkafka takes no account.
 BATCH_BYTES: Final = 1_000_000
@@ -199,7 +194,7 @@ class KafkaBulk:
         from confluent_kafka.admin import AdminClient
 
         try:
-            self._admin = AdminClient(dict(self._settings))
+            AdminClient(dict(self._settings))
         except KafkaException as error:
             raise MechanismError(
                 f"the installed confluent-kafka refuses these settings: {error.args[0].str()}",
@@ -217,56 +212,6 @@ class KafkaBulk:
         settings = self._settings | {"group.id": "snapkafka-restore", "isolation.level": "read_committed"}
         for message in messages_of(settings, ranges, _refuse, before_each_batch=self._raise_if_stopped):
             yield _record(message)
-
-    def stable_ends(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """Read the offsets below which no transaction is open. A broker that has just started may not know a partition
-        yet, so it is asked again for a while.
-
-        Raises:
-            BrokerUnavailableError: no broker answers.
-        """
-        from confluent_kafka import IsolationLevel, KafkaException
-        from confluent_kafka import TopicPartition as KafkaPartition
-        from confluent_kafka.admin import OffsetSpec
-
-        wanted = {KafkaPartition(*place): OffsetSpec.latest() for place in partitions}
-        if not wanted:
-            return {}
-        options = {"isolation_level": IsolationLevel.READ_COMMITTED, "request_timeout": ASK_S}
-        for _ in Tries(ASK_S, ASK_AGAIN_S):
-            self._raise_if_stopped()
-            try:
-                asked = self._admin.list_offsets(wanted, **options)
-                return {
-                    TopicPartition(at.topic, at.partition): int(done.result(ASK_S).offset)
-                    for at, done in asked.items()
-                }
-            except (KafkaException, TimeoutError) as error:
-                problem = error
-        raise BrokerUnavailableError(f"could not read the last stable offsets: {problem}") from problem
-
-    def delete_groups(self, groups: Sequence[str]) -> None:
-        """Delete consumer groups; those that do not exist are skipped.
-
-        Raises:
-            LedgerUnusableError: one has members, or deletion is unauthorized.
-            BrokerUnavailableError: no broker answers.
-        """
-        from confluent_kafka import KafkaError, KafkaException
-
-        if not groups:
-            return
-        for group, done in self._admin.delete_consumer_groups(list(groups)).items():
-            try:
-                done.result(ASK_S)
-            except TimeoutError as failure:
-                raise BrokerUnavailableError(
-                    f"group {group} was not deleted within {ASK_S:g} s: no broker answered"
-                ) from failure
-            except KafkaException as failure:
-                error = failure.args[0]
-                if error.code() != KafkaError.GROUP_ID_NOT_FOUND:
-                    raise _refused(f"delete group {group}", error) from failure
 
     def append(self, records: Iterable[Any]) -> dict[TopicPartition, Sequence[int]]:
         """Append records, of any offset, in this order per partition; return when every one is acknowledged.

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast
 from snapkafka.assembly.invariant_files import parameters_of, parse_parameters
 from snapkafka.assembly.spec import JobResult, JobSpec, changed
 from snapkafka.errors import ForkRefusedError, SnapkafkaError, TimedOutError
-from snapkafka.kafka import Connection, KafkaBulk, opened
+from snapkafka.kafka import Connection, opened
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin, administration
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import assemble, verify
@@ -279,13 +279,13 @@ class DrillRun:
         """Remove the fork, if its creation has come to anything."""
         async with administration(self.where) as admin:
             begun = await admin.describe_topics([LEDGER + self.forked_namespace])
+            if not begun and self.planned is not None:  # its groups may have been held
+                await admin.delete_groups(*self.planned.apps)
         if begun:
             planned = await plan_drop(self.where, self.namespace, self.fork)
             (dropped,) = await drop_forks(self.where, planned, notify=self.notify)
             if dropped.kept:
                 raise ForkRefusedError(f"fork {self.fork} stays: {dropped.kept}")
-        elif self.planned is not None:  # its groups may have been held
-            await asyncio.to_thread(KafkaBulk(self.where).delete_groups, self.planned.apps)
 
     async def put_away(self) -> None:
         """End the workers and remove the fork; a remainder is a reason not to trust the backup."""

@@ -258,11 +258,10 @@ async def test_a_system_that_does_not_stand_still_is_not_compared(
     world.admin.member_counts = [2]
     with pytest.raises(RestoreRefusedError, match=r"group app has 2 members \(group-has-members\)"):
         await check(world)
-    stable = world.log.stable_ends
-    with monkeypatch.context() as patched:
-        patched.setattr(world.log, "stable_ends", lambda tps: stable(tps) | {LOG: 3})
-        with pytest.raises(RestoreRefusedError, match=r"\(transaction-open\)"):
-            await check(world)
+    world.admin.in_transaction = {LOG: 3}
+    with pytest.raises(RestoreRefusedError, match=r"\(transaction-open\)"):
+        await check(world)
+    world.admin.in_transaction = {}
     (file,) = (world.store.root / "friday" / "state").glob("*.parquet")
     file.write_bytes(file.read_bytes() + b"x")
     with pytest.raises(RestoreRefusedError, match=r"\(files\)"):
