@@ -107,8 +107,6 @@ WAITING: Final = printed("waiting for")
 LOADED, ASSEMBLING = printed("transfers asked for"), printed("Assembly and verification by")
 PHASES: Final = {
     "assemble": JOB_PHASES,
-    "verify": JOB_PHASES,
-    "job": JOB_PHASES,
     "submit": {**JOB_PHASES, "start": Phase(printed("starting Spark"), READING)},
     "keep": {**JOB_PHASES, "end": Phase(CHECKED, printed("holds"))},
     "trigger": {
@@ -145,10 +143,8 @@ class World:
         snapshot, stored = f"{self.stage.namespace}-snap", ["--storage", str(storage), *at]
         spark = ["--engine", "spark", *stored]
         return {
-            "job": [*with_ctrl_c("snapkafka.assembly"), "--snapshot", snapshot, *stored],
             "submit": [*spark_submit(), "--snapshot", snapshot, *stored],
             "assemble": [*COMMAND, "assemble", snapshot, *spark],
-            "verify": [*COMMAND, "verify", snapshot, *spark],
             "keep": [*COMMAND, "keep", "--until", "termination", "--every", "1s", *spark],
             "trigger": [*COMMAND, "trigger", "--wait", "--ttl", "15000", *at],
             "demo": [*COMMAND, "demo", "--storage", str(storage)],
@@ -187,15 +183,6 @@ def living(bootstrap: str, namespace: str, *, reports: bool) -> Iterator[None]:
     alive = process(Connection(bootstrap=bootstrap), namespace, topic, reports=reports)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(alive):
         yield
-
-
-@pytest.fixture(scope="module")
-def assembled(world: World) -> Path:
-    """A storage in which the snapshot lies already."""
-    storage = world.folder / "assembled"
-    running = world.start("assemble", storage)
-    assert running.process.wait(240) == 0, running.text
-    return storage
 
 
 def hit(world: World, command: str, number: signal.Signals, phase: Phase, storage: Path) -> Running:
@@ -251,22 +238,17 @@ CASES: Final = [
 
 @pytest.mark.parametrize(("command", "number", "phase"), CASES)
 def test_nothing_is_left(
-    world: World,
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    command: str,
-    number: signal.Signals,
-    phase: str,
+    world: World, tmp_path: Path, command: str, number: signal.Signals, phase: str
 ) -> None:
     """No process, no folder that is half-written, no lock; and the exit status says how it ended."""
-    storage: Path = request.getfixturevalue("assembled") if command == "verify" else tmp_path / "storage"
+    storage = tmp_path / "storage"
     ended = hit(world, command, number, PHASES[command][phase], storage)
     if number is signal.SIGKILL:
         assert ended.process.returncode == -signal.SIGKILL
     else:
         assert ended.process.returncode == 128 + number, ended.text
         assert "Traceback" not in ended.text
-    if number is signal.SIGINT and command not in ("job", "submit", "demo"):
+    if number is signal.SIGINT and command not in ("submit", "demo"):
         assert_it_states_what_was_stopped(command, ended.text)
     require_clean(storage, killed=number is signal.SIGKILL)
 

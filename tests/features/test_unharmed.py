@@ -22,7 +22,7 @@ from snapkafka import ops
 from snapkafka.errors import TriggerRefusedError
 from snapkafka.kafka import SETTINGS, Connection, topic_name
 from snapkafka.testing import Broker, create_topics
-from tests.kafka.guarding import PASSWORD, guarded_broker
+from tests.kafka.doors import PASSWORD, guarded_broker
 
 from .harness import Pair, both_counting
 from .judging import Judge, Row

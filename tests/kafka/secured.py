@@ -8,7 +8,7 @@ import contextlib
 import json
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from snapkafka.testing import HOST, EmbeddedKafka, free_ports
+from snapkafka.testing import HOST, EmbeddedKafka
+from tests.kafka.doors import broker_with_doors
 
 USER, PASSWORD = "ann", 'se"cr\\et'
 
@@ -36,15 +37,14 @@ class Certificates:
 
 @dataclass(frozen=True, slots=True)
 class Secured:
-    """A running broker, and its doors as `host:port`."""
+    """A running broker, and its doors by name, as `host:port`: `sasl`, `mutual`, `six`, `astray`."""
 
     broker: EmbeddedKafka
-    open: str
-    sasl: str
-    mutual: str
-    six: str
-    astray: str
+    doors: Mapping[str, str]
     certificates: Certificates
+
+    def __getattr__(self, door: str) -> str:
+        return self.doors[door.upper()]
 
     def by_password(self, mechanism: str = "PLAIN", **more: str) -> dict[str, str]:
         """Variables of the environment for the SASL_SSL door."""
@@ -103,13 +103,10 @@ def token(subject: str, *, holds_s: float = 600) -> str:
 def secured_broker(folder: Path) -> Iterator[Secured]:
     """PLAIN, SCRAM-SHA-512 and OAUTHBEARER (unsecured tokens) over TLS by one door, certificates by another."""
     certificates = make_certificates(folder)
-    sasl, mutual, six, astray = free_ports(4)
     modules = "org.apache.kafka.common.security"
     password = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
     door = "listener.name.sasl."
     properties = {
-        "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_SSL,MUTUAL:SSL,"
-        "SIX:PLAINTEXT,ASTRAY:PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
         f"{door}plain.sasl.jaas.config": f'{modules}.plain.PlainLoginModule required user_{USER}="{password}";',
         f"{door}scram-sha-512.sasl.jaas.config": f"{modules}.scram.ScramLoginModule required;",
@@ -121,23 +118,11 @@ def secured_broker(folder: Path) -> Iterator[Secured]:
         "ssl.truststore.location": certificates.ca,
         "listener.name.mutual.ssl.client.auth": "required",
     }
-    broker = EmbeddedKafka(properties=properties)
-    doors = f"CLIENT://{broker.bootstrap},SASL://{HOST}:{sasl},MUTUAL://{HOST}:{mutual},SIX://[::1]:{six}"
-    broker.properties |= {
-        "listeners": f"{doors},ASTRAY://{HOST}:{astray},CONTROLLER://{HOST}:{broker.controller_port}",
-        "advertised.listeners": f"{doors},ASTRAY://{HOST}:1",
-    }
-    with broker:
+    doors = {"SASL": "SASL_SSL", "MUTUAL": "SSL", "SIX": "PLAINTEXT", "ASTRAY": "PLAINTEXT"}
+    ways = {"hosts": {"SIX": "[::1]"}, "advertised": {"ASTRAY": f"{HOST}:1"}}
+    with broker_with_doors(doors, properties, **ways) as (broker, at):
         scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
         wanted = UserScramCredentialUpsertion(USER, scram, PASSWORD.encode())
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.alter_user_scram_credentials([wanted])[USER].result(30)
-        yield Secured(
-            broker,
-            broker.bootstrap,
-            f"{HOST}:{sasl}",
-            f"{HOST}:{mutual}",
-            f"[::1]:{six}",
-            f"{HOST}:{astray}",
-            certificates,
-        )
+        yield Secured(broker, at, certificates)

@@ -19,7 +19,6 @@ from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, Snapka
 from snapkafka.kafka import Connection, KafkaBulk, KafkaRecord, KafkaTopicAdmin, compose_trigger
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.records.bulk import PRODUCER
-from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.ports import Group
 from snapkafka.protocol import Assigned, Hello, InputTopic, LedgerState, TopicPartition
 from snapkafka.testing import create_topics
@@ -62,19 +61,6 @@ async def is_gone(admin: KafkaTopicAdmin, topic: str) -> bool:
     return topic not in await admin.describe_topics()
 
 
-async def _read(connection: Connection, tp: TopicPartition) -> None:
-    consumer = KafkaConsumer(connection, f"{tp.topic}-readers", bytes_max=100_000)
-    try:
-        await consumer.start({tp: 0})
-        await consumer.read([tp], 500)
-    finally:
-        await consumer.close()
-
-
-async def _standing_keys(connection: Connection, tp: TopicPartition) -> None:
-    await KafkaConsumer(connection, "nobody", bytes_max=100_000).standing_keys(tp)
-
-
 async def _send(connection: Connection, tp: TopicPartition) -> None:
     producer = await clients.started(clients.producer(connection))
     try:
@@ -101,9 +87,7 @@ ASKS: dict[str, Callable[[KafkaTopicAdmin, TopicPartition], Awaitable[object]]] 
     "settings": lambda admin, tp: admin.topic_settings(tp.topic),
     "deletion": lambda admin, tp: admin.delete_records(tp, 0),
     "commit": lambda admin, tp: admin.commit_positions(f"{tp.topic}-g", {tp: 0}, ""),
-    "reader": lambda admin, tp: _read(admin.connection, tp),
     "send": lambda admin, tp: _send(admin.connection, tp),
-    "keys": lambda admin, tp: _standing_keys(admin.connection, tp),
     "append": lambda admin, tp: _append(admin.connection, tp),
     "stable end": lambda admin, tp: admin.log_ends([tp], stable=True),
 }

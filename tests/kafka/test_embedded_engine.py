@@ -52,14 +52,13 @@ def command(environ: dict[str, str], stage: Stage, *arguments: str) -> tuple[int
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
-@pytest.mark.parametrize("engine", [("--engine", "embedded"), ()])
 def test_a_small_snapshot_needs_neither_spark_nor_java(
-    stage: Stage, bare: dict[str, str], tmp_path: Path, engine: tuple[str, ...]
+    stage: Stage, bare: dict[str, str], tmp_path: Path
 ) -> None:
     name, storage = stage.name(), tmp_path / "snaps"
     (tmp_path / "none.sql").write_text('SELECT * FROM messages WHERE "offset" < ${least}')
     status, found, err = command(
-        bare, stage, "assemble", name, "--storage", str(storage), *engine,
+        bare, stage, "assemble", name, "--storage", str(storage),
         "--invariants", str(tmp_path / "none.sql"), "--set", "least=0",
     )  # fmt: skip
     assert status == 0, err

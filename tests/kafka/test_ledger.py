@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
-from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka import ops
+from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka import (
     SETTINGS,
     Connection,
@@ -23,12 +21,12 @@ from snapkafka.kafka import (
     LedgerRecreatedError,
     topic_name,
 )
-from snapkafka.kafka.ledger import kafka_ledger as ledger_module
 from snapkafka.kafka.ledger.reader import Gulps
 from snapkafka.ports import HOLE, Entry
-from snapkafka.protocol import Abort, Bye, Hello
+from snapkafka.protocol import Abort, Bye, Hello, Status
 from snapkafka.testing import Broker
-from tests.freezing import freeze, thaw
+from snapkafka.units import wall_ms
+from tests.kafka.processes import process
 from tests.kafka.waiting import until
 
 
@@ -294,83 +292,23 @@ async def test_a_ledger_that_is_the_same_is_not_taken_for_another(
     await asyncio.gather(reading, return_exceptions=True)
 
 
-# -- a broker that is away -----------------------------------------------------------------------------------
-
-
-async def test_one_who_takes_the_call_and_says_nothing_is_given_up_within_ten_seconds(namespace: str) -> None:
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        ledger = KafkaLedger(Connection(bootstrap=f"127.0.0.1:{silent.getsockname()[1]}"), namespace)
-        began = time.monotonic()
-        with pytest.raises(BrokerUnavailableError):
-            await ledger.open()
-        assert time.monotonic() - began < 12
-        await ledger.close()
-
-
-@pytest.mark.nightly
-async def test_the_ledger_outlives_a_broker_that_comes_back(namespace: str) -> None:
-    from snapkafka.testing import EmbeddedKafka
-
-    with EmbeddedKafka() as broker:
-        ledger = KafkaLedger(Connection(bootstrap=broker.bootstrap), namespace)
-        await ledger.open()
-        await ledger.append(bye(1))
-        seen: list[int] = []
-
-        async def follow() -> None:
-            async for entry in ledger.read():
-                seen.append(entry.offset)
-
-        reading = asyncio.ensure_future(follow())
-        await until(lambda: bool(seen))
-        await asyncio.to_thread(broker.kill)
-        with pytest.raises(BrokerUnavailableError):
-            await ledger.append(bye(2))
-        await asyncio.to_thread(broker.start)
-        offset = await append_when_it_can(ledger, bye(3))
-        await until(lambda: offset in seen or reading.done())
-        assert offset in seen
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
-        await ledger.close()
-
-
-async def test_r15_an_append_that_a_frozen_broker_does_not_answer_leaves_nothing_behind(
-    namespace: str, monkeypatch: pytest.MonkeyPatch
+async def test_a_ledger_is_trimmed_and_snapshots_go_on(
+    connection: Connection, admin: KafkaTopicAdmin, namespace: str, topic_prefix: str
 ) -> None:
-    """It is tried again for as long as the broker is frozen: what each try left behind would add up."""
-    from snapkafka.testing import EmbeddedKafka
-
-    monkeypatch.setattr(ledger_module, "APPEND_TIMEOUT_S", 1.0)
-    with EmbeddedKafka() as broker:
-        ledger = KafkaLedger(Connection(bootstrap=broker.bootstrap, request_timeout_ms=2_000), namespace)
-        await ledger.open()
-        await ledger.append(bye(1))
-        assert of_producers()
-        freeze(broker)
-        with pytest.raises(BrokerUnavailableError):
-            await ledger.append(bye(2))
-        await until(lambda: not of_producers())
-        thaw(broker)
-        await append_when_it_can(ledger, bye(3))
-        await ledger.close()
-        await until(lambda: not of_producers())
-
-
-def of_producers() -> list[str]:
-    """What the client library does in the background for those who write."""
-    coroutines = [task.get_coro() for task in asyncio.all_tasks() if not task.done()]
-    files = [str(getattr(getattr(it, "cr_code", None), "co_filename", "")) for it in coroutines]
-    return [
-        repr(it) for it, file in zip(coroutines, files, strict=True) if Path(file).parent.name == "producer"
-    ]
-
-
-async def append_when_it_can(ledger: KafkaLedger, record: Bye) -> int:
-    for _ in range(10):
-        with contextlib.suppress(BrokerUnavailableError):
-            return await ledger.append(record)
-        await asyncio.sleep(0.5)
-    raise AssertionError("the broker is back, and the ledger cannot be written")
+    """Under a process that runs; another joins where the ledger begins now, and nothing is said otherwise."""
+    ledger, topic = KafkaLedger(connection, namespace), f"{topic_prefix}orders"
+    await admin.create_topic(topic)
+    async with process(connection, namespace, topic):
+        await ops.trigger(connection, namespace, snapshot_id="before", wait=True)
+        listed = await ops.list_snapshots(connection, namespace)
+        shown = await ops.show(connection, namespace, "before")
+        found = await ops.checkpoint(connection, namespace, now_ms=wall_ms() + 60_000, keep_ms=0)
+        await ledger.open(create=False)
+        assert await ledger.start() == found.upto == found.records > 3
+        with pytest.raises(LedgerUnusableError, match=r"\b0\b"):
+            await anext(ledger.read(0))
+        assert await ops.list_snapshots(connection, namespace) == listed
+        assert (await ops.show(connection, namespace, "before")).processes == shown.processes
+        after = await ops.trigger(connection, namespace, snapshot_id="after", wait=True)
+        assert after.status is Status.CAPTURED
+    await ledger.close()

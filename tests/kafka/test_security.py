@@ -150,7 +150,7 @@ REFUSED: list[tuple[str, Callable[[Secured], dict[str, str]], type[SnapkafkaErro
     ("mutual", lambda it: it.by_certificate(""), CertificateError),
     ("sasl", lambda it: {}, BrokerUnavailableError),  # a wrong protocol, as are the next two
     ("sasl", lambda it: it.by_certificate(), BrokerUnavailableError),
-    ("open", lambda it: it.by_password(), BrokerUnavailableError),
+    ("client", lambda it: it.by_password(), BrokerUnavailableError),
 ]
 
 

@@ -1,5 +1,4 @@
-"""Damage on real topics: whoever verifies with only the captured snapshot and the broker finds the very offset. A
-verifier in a process of its own: `tests/e2e/test_damage.py`."""
+"""Damage on real topics: whoever verifies with only the captured snapshot and the broker finds the very offset."""
 
 from __future__ import annotations
 

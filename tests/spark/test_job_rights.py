@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.testing import wait_until
-from tests.kafka.guarding import PASSWORD, guarded_broker
+from tests.kafka.doors import PASSWORD, guarded_broker
 from tests.kafka.rights import grant, rights
 from tests.spark.scene import play
 

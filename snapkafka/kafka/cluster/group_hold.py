@@ -94,26 +94,22 @@ class GroupHold:
             async with translated(self._connection, f"hold consumer group {self.group}"):
                 await self._client.bootstrap()
                 sent = time.monotonic()
-                taken = not await self._join(protocol)
+                await self._join(protocol)
         except BaseException:
             await self.release()
             raise
-        if taken:
-            await self.release()
-            raise GroupTakenError(self.group)
         self._until = sent + self._session_s
         self._beating = asyncio.create_task(self._beat())
 
-    async def _join(self, protocol: str) -> bool:
+    async def _join(self, protocol: str) -> None:
         session_ms = round(self._session_s * 1_000)
         wanted = (self.group, session_ms, REBALANCE_MS, "", "consumer", [(protocol, NOTHING)])
         try:
             joined = await self._ask(lambda: JoinGroup(*wanted))
         except errors.InconsistentGroupProtocolError:
-            return False
+            raise GroupTakenError(self.group) from None
         self._member, self._generation = joined.member_id, joined.generation_id
         await self._ask(lambda: SyncGroup(self.group, self._generation, self._member, []))
-        return True
 
     @property
     def left_s(self) -> float:

@@ -7,7 +7,6 @@ partition has another leader epoch: without a new one no log loses anything.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -16,8 +15,7 @@ from snapkafka.ports import Entry
 
 #: Marks of so many records are remembered: more than are read before a new leader epoch is noticed.
 MARKS_MAX: Final = 5_000
-#: Stands for an offset of which nothing is known, and for one that holds no record.
-UNKNOWN: Final = 0
+#: Stands for an offset that holds no record.
 NO_RECORD: Final = 1
 
 
@@ -37,23 +35,17 @@ def mark_of(entry: Entry) -> int:
     return NO_RECORD if entry.record is None else hash((entry.record.process, entry.record.n))
 
 
-class Marks:
-    """The marks of the latest records that were read, without a gap, below `end`."""
+class Marks(dict[int, int]):
+    """The marks of the latest records that were read, by offset, all below `end`."""
 
-    def __init__(self) -> None:
-        self._marks: deque[int] = deque(maxlen=MARKS_MAX)
-        self.end = 0
+    end = 0
 
     def add(self, offset: int, mark: int) -> None:
-        """Remember the mark of the next record that was read."""
+        """Remember the mark of a record that was read; what is read again changes nothing."""
         if offset >= self.end:
-            self._marks.extend([UNKNOWN] * min(offset - self.end, MARKS_MAX))
-            self._marks.append(mark)
-            self.end = offset + 1
-
-    def by_offset(self) -> dict[int, int]:
-        """Return what is remembered."""
-        return dict(enumerate(self._marks, start=self.end - len(self._marks)))
+            self[offset], self.end = mark, offset + 1
+            if len(self) > MARKS_MAX:
+                del self[next(iter(self))]
 
 
 async def lost_since(
@@ -70,11 +62,11 @@ async def lost_since(
         start, end: ask for those of the log now.
         standing: asks for the marks of what stands in a range now, by offset.
     """
-    known = marks.by_offset()  # before the log is asked: what is read meanwhile has been appended since
+    known = marks.copy()  # before the log is asked: what is read meanwhile has been appended since
     first, seen = min(known, default=0), max(known, default=-1) + 1
     begin, upto = await start(), await end()
     low, high = max(begin, first), min(upto, seen)
     found = await standing(low, high) if low < high else {}
-    differing = (n for n in range(low, high) if known[n] not in (UNKNOWN, found.get(n, NO_RECORD)))
+    differing = (n for n in range(low, high) if known.get(n) not in (None, found.get(n, NO_RECORD)))
     since = next(differing, high if upto < seen else None)
     return since if since is None or since > first else 0

@@ -238,17 +238,6 @@ async def shown(cluster: FakeCluster) -> RestorableEntry:
     return found
 
 
-async def test_show_says_it_of_what_is_captured(cluster: FakeCluster) -> None:
-    found = await shown(cluster)
-    assert (found.how, found.until) == ("until", "2027-01-15T09:00:00.000+00:00")
-    assert (found.topic, found.partition) == ("orders", 0)
-    said = in_words(found, NOW)
-    assert said.startswith(
-        "restorable until 2027-01-15 09:00:00 UTC: orders[0] deletes records after 1 h (retention.ms)"
-    )
-    assert "no longer restorable since 2027-01-15 09:00:00 UTC: orders" in in_words(found, CUT + 2 * HOUR)
-
-
 async def test_show_says_what_is_gone_and_what_cannot_be_looked_at(cluster: FakeCluster) -> None:
     admin = cluster.the_admin
     admin.starts[TopicPartition("orders", 1)] = 11

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -222,32 +223,18 @@ DOWN = Bye(process=0, n=2, goes_on=True, reason="failed to stamp a record (Runti
         ("unknown-app", (SHOP,), ("tills", "shop")),
         ("no-inputs", (Hello(n=1, app="idle"),), ()),
         ("stamping", (SHOP, STAMPS), ()),
+        ("", (SHOP, STAMPS), ("shop",)),
         ("too-many", (SHOP, HAS, *(Trigger(n=10 + i, id=f"s{i}") for i in range(preflight.RUNNING_MAX))), ()),
         ("missing-topic", (LACKING,), ()),
         ("missing-topic", (LACKING, SHOP), ("payments",)),
+        ("", (LACKING, SHOP), ()),
+        ("", (LACKING, Assigned(process=0, n=1, generation=1, inputs=(TopicPartition("to-pay", 0),))), ()),
         ("partition-counts", (Hello(n=1, app="shop", inputs=GROWN, tables=(STOCK,)), STAMPS), ("shop",)),
         ("partition-counts", (FIXED, BEFORE), ()),
-        ("withdrawn", (SHOP, DOWN), ()),
-    ],
-)
-async def test_what_cannot_succeed_is_refused(
-    reason: str, records: tuple[LedgerRecord, ...], apps: tuple[str, ...]
-) -> None:
-    """robinhood/faust#137, #325: with other partition counts Faust fails at the first write. The ledger has both."""
-    with pytest.raises(TriggerRefusedError, check=because(reason=reason)):
-        await compose_trigger(FakeAdmin(), state_of(*records), apps=apps)
-
-
-@pytest.mark.parametrize(
-    ("records", "apps"),
-    [
-        ((SHOP, STAMPS), ("shop",)),
-        ((LACKING, SHOP), ()),
-        ((LACKING, Assigned(process=0, n=1, generation=1, inputs=(TopicPartition("to-pay", 0),))), ()),
-        ((BEFORE, FIXED), ()),
-        ((SHOP, replace(BEFORE, app="stopped"), Bye(process=1, n=1)), ()),
+        ("", (BEFORE, FIXED), ()),
+        ("", (SHOP, replace(BEFORE, app="stopped"), Bye(process=1, n=1)), ()),
         *(
-            ((SHOP, Hello(n=2, app="other", inputs=inputs, tables=(table,))), ())
+            ("", (SHOP, Hello(n=2, app="other", inputs=inputs, tables=(table,))), ())
             for inputs, table in (
                 (GROWN, replace(STOCK, partitions=8)),  # as many as one of the inputs
                 (GROWN, replace(STOCK, copartitioned=False)),  # global, or by a partitioner
@@ -255,36 +242,42 @@ async def test_what_cannot_succeed_is_refused(
                 ((), STOCK),  # written by nobody
             )
         ),
+        ("withdrawn", (SHOP, DOWN), ()),
     ],
 )
-async def test_what_may_succeed_is_not(records: tuple[LedgerRecord, ...], apps: tuple[str, ...]) -> None:
-    assert (await compose_trigger(FakeAdmin(), state_of(*records), apps=apps)).apps == apps
+async def test_what_cannot_succeed_is_refused_and_nothing_else(
+    reason: str, records: tuple[LedgerRecord, ...], apps: tuple[str, ...]
+) -> None:
+    """robinhood/faust#137, #325: with other partition counts Faust fails at the first write. The ledger has both."""
+    refused = pytest.raises(TriggerRefusedError, check=because(reason=reason))
+    with refused if reason else contextlib.nullcontext():
+        assert (await compose_trigger(FakeAdmin(), state_of(*records), apps=apps)).apps == apps
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"type": "partial"}, "type 'partial' is unknown"),
-        ({"ttl_ms": 0}, "ttl must be 100 to 86,400,000 ms, got 0 ms"),
-        ({"ttl_ms": 99}, "ttl must be .*, got 99 ms"),
-        ({"ttl_ms": 86_400_001}, "ttl must be .*, got 86,400,001 ms"),
-        ({"ttl_ms": 10**20}, "ttl must be"),
+        ({"ttl_ms": 99}, "100 to 86,400,000 ms, got 99 ms"),
+        ({"ttl_ms": 86_400_001}, "got 86,400,001 ms"),
         ({"snapshot_id": "x" * 201}, "has more than 200 characters"),
         ({"snapshot_id": "a\nb"}, "cannot be printed"),
         ({"snapshot_id": 7}, "snapshot id 7 is not text"),
         ({"snapshot_id": " s"}, "begins or ends with a space"),
-        ({"snapshot_id": "--json"}, "begins with a dash: commands take it for an option"),
-        ({"snapshot_id": "12"}, "snapshot id '12' is a number: commands take it for an epoch"),
+        ({"snapshot_id": "--json"}, "begins with a dash"),
+        ({"snapshot_id": "12"}, "snapshot id '12' is a number"),
         ({"snapshot_id": "\u0661\u0662"}, "is a number"),
-        ({"snapshot_id": "latest"}, "snapshot id 'latest' is reserved"),
         ({"snapshot_id": "Latest"}, "is reserved"),
-        ({"snapshot_id": "main"}, "is reserved: commands take it for something else"),
+        ({"snapshot_id": "main"}, "is reserved"),
         ({"parent": "s"}, "a full snapshot has no parent"),
     ],
 )
 async def test_arguments_that_make_no_sense_are_said(options: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInputError, match=said):
         await compose_trigger(FakeAdmin(), state_of(SHOP), **options)
+
+
+GOOD = "VERIFIED"
 
 
 def state_with(**became: str) -> LedgerState:
@@ -301,33 +294,31 @@ def state_with(**became: str) -> LedgerState:
     return state
 
 
-async def test_an_incremental_one_builds_on_the_latest_verified_unless_asked_otherwise() -> None:
-    state = state_with(old="VERIFIED", newer="VERIFIED_WITH_REPLAYS", bad="INCONSISTENT", last="captured")
-    assert (await compose_trigger(FakeAdmin(), state, type="incremental")).parent == "newer"
-    reported = await compose_trigger(FakeAdmin(), state, type="incremental", parent="last")
-    assert (reported.type, reported.parent) == ("incremental", "last"), "which may be assembled later"
-
-
 @pytest.mark.parametrize(
-    ("parent", "said"),
-    [("", "no verified snapshot"), ("lost", "lost is not captured"), ("x", "no snapshot 'x'")],
-)
-async def test_an_incremental_one_that_could_not_be_assembled_is_refused(parent: str, said: str) -> None:
-    state = state_with(lost="failed", bad="UNVERIFIABLE")
-    with pytest.raises((TriggerRefusedError, UnknownSnapshotError), match=said):
-        await compose_trigger(FakeAdmin(), state, type="incremental", parent=parent)
+    ("became", "parent", "found"),
+    [
+        # The latest verified one, unless asked otherwise.
+        ({"old": GOOD, "newer": "VERIFIED_WITH_REPLAYS", "bad": "INCONSISTENT", "last": "captured"}, "", "newer"),
+        ({"old": GOOD, "last": "captured"}, "last", "last"),  # it may be assembled later
+        ({"lost": "failed", "bad": "UNVERIFIABLE"}, "", TriggerRefusedError),
+        ({"lost": "failed"}, "lost", TriggerRefusedError),
+        ({"old": GOOD}, "x", UnknownSnapshotError),
+    ],
+)  # fmt: skip
+async def test_what_an_incremental_one_builds_on(
+    became: dict[str, str], parent: str, found: str | type[Exception]
+) -> None:
+    refused = pytest.raises(found) if isinstance(found, type) else contextlib.nullcontext()
+    with refused:
+        composed = await compose_trigger(FakeAdmin(), state_with(**became), type="incremental", parent=parent)
+        assert (composed.type, composed.parent) == ("incremental", found)
 
 
 async def test_a_storage_is_a_path_that_leads_there_from_everywhere(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for given, expected in (
-        ("snaps", str(tmp_path / "snaps")),
-        ("~/snaps", str(Path.home() / "snaps")),
-        ("s3a://bucket/snaps", "s3a://bucket/snaps"),
-        ("", ""),
-    ):
+    for given, expected in (("snaps", f"{tmp_path}/snaps"), ("s3a://bucket/snaps", "s3a://bucket/snaps")):
         assert (await compose_trigger(FakeAdmin(), state_of(SHOP), storage=given)).storage == expected
 
 
@@ -344,14 +335,12 @@ async def test_apps_out_of_scope_that_run_without_taking_part_are_noted() -> Non
     """A relay that is switched off, one of whose workers is, that is retired and runs; not one that takes part, is
     stopped, in scope, or never joined."""
     names = ("off", "half", "retired", "on", "stopped")
-    state = state_of(SHOP, *(Hello(n=10 + n, app=name) for n, name in enumerate(names)))
-    for record in (
-        Bye(process=1, n=1),
-        Bye(process=3, n=1),
+    state = state_of(
+        SHOP,
+        *(Hello(n=10 + n, app=name) for n, name in enumerate(names)),
+        *(Bye(process=process, n=1) for process in (1, 3, 5)),
         Retire(n=99, app="retired"),
-        Bye(process=5, n=1),
-    ):
-        state.apply(state.end, record)
+    )
     reads = frozenset({"orders", "more"})
     groups = [
         *(fake_group(name, reads) for name in ("retired", "off", "on", "never")),
@@ -359,16 +348,11 @@ async def test_apps_out_of_scope_that_run_without_taking_part_are_noted() -> Non
         fake_group("half", None, ("a", "b")),
         fake_group("stopped", reads, ()),
     ]
+    off, retired = (RunsWithout(app=name, topics=("more", "orders")) for name in ("off", "retired"))
     admin = FakeAdmin(known_groups=groups)
     scoped = await compose_trigger(admin, state, apps=["shop"])
-    topics = ("more", "orders")
-    assert scoped.run_without == (
-        RunsWithout(app="half"),
-        RunsWithout(app="off", topics=topics),
-        RunsWithout(app="retired", topics=topics),
-    )
-    assert (await compose_trigger(admin, state)).run_without == (
-        RunsWithout(app="retired", topics=topics),
-    ), "the others are asked as stopped apps of its scope (R10)"
+    assert scoped.run_without == (RunsWithout(app="half"), off, retired)
+    whole = await compose_trigger(admin, state)
+    assert whole.run_without == (retired,), "the others are asked as stopped apps of its scope (R10)"
     unseen = await compose_trigger(FakeAdmin(failure=LedgerUnusableError("no right")), state, apps=["shop"])
     assert unseen.run_without == ()
