@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument(
             option.flag, dest=option.field, metavar=option.metavar, action=action, help=option.help
         )
-    spec = "Read all options from a JSON object, or from - (standard input); flags override it."
+    spec = "Read all options from a JSON object; flags override it."
     made.add_argument("--spec", default="", metavar="FILE", help=spec)
     made.add_argument("--result", default="", metavar="FILE", help="Write the result to FILE instead.")
     made.add_argument("--quiet", action="store_true", help="Print no error: the result has it.")
@@ -70,8 +70,7 @@ def spec_of(given: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
 
 def _read(path: str) -> JobSpec:
     try:
-        text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-        found = msgspec.json.decode(text, type=dict)
+        found = msgspec.json.decode(Path(path).read_bytes(), type=dict)
         return msgspec.convert({"engine": PROGRAM_ENGINE, **found}, JobSpec)
     except OSError as error:
         raise BadInputError(f"{path} cannot be read: {error.strerror}", field="spec") from error

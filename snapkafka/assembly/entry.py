@@ -27,11 +27,7 @@ def start() -> int:
     if sys.argv[1:2] == [CHILD] or "PYSPARK_GATEWAY_PORT" in os.environ:
         return _job([argument for argument in sys.argv[1:] if argument != CHILD])
     raise_on_ending_signals()
-    options = os.dup(0)  # a child has another standard input
-    place = f"/dev/fd/{options}"
-    arguments = [{"-": place, "--spec=-": f"--spec={place}"}.get(it, it) for it in sys.argv[1:]]
-    command = [sys.executable, "-m", "snapkafka.assembly", CHILD, *arguments]
-    with Child(command, pass_fds=[options]) as child:
+    with Child([sys.executable, "-m", "snapkafka.assembly", CHILD, *sys.argv[1:]]) as child:
         status = child.wait()
     assert status is not None, "it was waited for"
     return status if status >= 0 else 128 - status

@@ -117,7 +117,7 @@ class Engine(ABC):
             StorageError: the storage cannot be written.
         """
         store, base, settings, view, began = task.store, task.base, task.settings, task.view, now()
-        ranges = reading_ranges(view, tail_max=settings.spec.tail_max)
+        ranges = reading_ranges(view)
         with store.staging(view.captured.id) as folder:
             reading = Reading(
                 view=view,
@@ -143,7 +143,7 @@ class Engine(ABC):
             view: the snapshot as its manifest has it, with the present bounds of the log.
             folder: for the tables, computed again from the log; None: nobody needs them.
         """
-        ranges = reading_ranges(view, tail_max=settings.spec.tail_max)
+        ranges = reading_ranges(view)
         bare = replace(settings, spec=changed(settings.spec, around=0, with_inputs=False))
         tables = None if folder is None else (open_store(str(folder.parent)), folder.name)
         reading = Reading(view=view, ranges=tuple(ranges), settings=bare, tables=tables)

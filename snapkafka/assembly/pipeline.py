@@ -71,7 +71,7 @@ def _assembled(job: Job, engine: Chosen, desk: Desk, captured: Captured, store: 
         facts=desk.facts(captured, job.spec.sinks),
         require_same_log=lambda: desk.require_same_topics(view),
     )
-    offsets = offsets_in(reading_ranges(view, tail_max=job.spec.tail_max))
+    offsets = offsets_in(reading_ranges(view))
     manifest = engine.do(offsets, lambda it: it.assemble(task))
     job.notify(in_words(manifest, offsets, time.monotonic() - began, manifest.tables))
     place, good = store.manifest_place(captured.id), Verdict(manifest.verdict).good
@@ -172,7 +172,7 @@ def _verified(job: Job, engine: Chosen, path: str) -> JobResult:
     if not spec.record:  # else what is recorded now counts
         compared += not_compared(StoredManifest.of(store, manifest), _ledger_of(manifest, connection))
     wanted = invariants_of(manifest.invariants, job.sql[0], record=spec.record)
-    offsets = offsets_in(reading_ranges(view, tail_max=spec.tail_max))
+    offsets = offsets_in(reading_ranges(view))
     settings = job.settings(manifest.ledger, isolation)
     with tempfile.TemporaryDirectory(prefix="snapkafka-") as scratch:
         folder = Path(scratch) if wanted or spec.tables else None

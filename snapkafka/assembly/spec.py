@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from snapkafka.checks.ranges import TAIL_MAX
 from snapkafka.checks.verdict import Verdict
 from snapkafka.errors import BadInputError, Reported, SnapkafkaError
 from snapkafka.manifest import (
@@ -87,9 +86,6 @@ class JobSpec(Where, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     record: Annotated[bool, option("--record", "Write the verdict to the ledger.")] = False
     engine: Annotated[str, option("--engine ENGINE", "auto (embedded where it can), embedded, spark.")] = (
         "auto"
-    )
-    tail_max: Annotated[int, option("", "Offsets to read past the snapshot's ends, per partition.")] = (
-        TAIL_MAX
     )
     ui: Annotated[bool, option("", "Serve Spark's web page while it runs.")] = False
 

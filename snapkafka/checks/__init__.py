@@ -13,7 +13,7 @@ from .inputs import in_flight, mark_of, read_before, received
 from .kinds import CHECKS, KINDS, OF_STATE, Weight
 from .listed import listed
 from .log import EXTERNAL, Keeping, LogBounds, LogRecord
-from .ranges import TAIL_MAX, ReadRange, bounds_findings, lead_ranges, reading_ranges
+from .ranges import ReadRange, bounds_findings, lead_ranges, reading_ranges
 from .run import LOG_CHECKS, Checked, find, run
 from .sequences import CutLog, Source
 from .stretch import Stretch, Wanted

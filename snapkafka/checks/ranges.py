@@ -4,7 +4,7 @@ Of an input only the ranges that matter are read: from the lower of its position
 red record can lie) to the highest end that the snapshot names. Of a changelog, everything below its end is read, or
 the records since the parent and the last one of the parent's state (the join). Then a *tail* follows, for white
 records that entered the log after all ends were known. The tail ends at the present end of the log, or after
-`tail_max` records, whichever comes first; the manifest records its end.
+`TAIL_MAX` offsets, whichever comes first; the manifest records its end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ReadRange(NamedTuple):
     end: int
 
 
-def reading_ranges(view: CutView, *, tail_max: int = TAIL_MAX) -> list[ReadRange]:
+def reading_ranges(view: CutView) -> list[ReadRange]:
     """Return the offsets to read, per partition, in order; ranges that are empty or deleted are left out."""
     assert view.bounds is not None, "reading a log needs to know its bounds"
     ranges = []
@@ -47,7 +47,7 @@ def reading_ranges(view: CutView, *, tail_max: int = TAIL_MAX) -> list[ReadRange
             begins = min(begins, seam)
         needed = [begins for _ in view.changelogs.get(tp, ())]
         needed += [min(source.position, source.low) for source in view.inputs.get(tp, ())]
-        start, end = max(min(needed), now.start), min(view.closed_end(tp) + tail_max, now.end)
+        start, end = max(min(needed), now.start), min(view.closed_end(tp) + TAIL_MAX, now.end)
         if start < end:
             ranges.append(ReadRange(*tp, start, end))
     return ranges

@@ -14,9 +14,10 @@ import pytest
 from snapkafka.assembly import Job, JobSpec, Settings
 from snapkafka.assembly.arrow_schema import arrow_schema
 from snapkafka.assembly.embedded import EmbeddedEngine
-from snapkafka.assembly.examine import Examination, Reading
+from snapkafka.assembly.examine import Reading
 from snapkafka.assembly.order import Engine, Examined
-from snapkafka.assembly.records import Record, pieces, record_of
+from snapkafka.assembly.records import Record, record_of
+from snapkafka.assembly.state import Fold
 from snapkafka.checks import Checked, CutView, LogBounds, LogRecord, ReadRange
 from snapkafka.manifest import LedgerEntry
 from snapkafka.wire import headers as wire
@@ -148,9 +149,11 @@ def state_of(
     nowhere: Any = None
     ranges = tuple(ReadRange(*tp, 0, 10**9) for tp in view.changelogs)
     reading = Reading(view=view, ranges=ranges, settings=settings, tables=(nowhere, ""), parent=parent)
-    work, fold = Examination(reading), reading.new_fold()
-    for tp, piece in pieces(map(record, within(rows, ranges))):
-        for change in work.take(tp, piece):
-            if change.bucket is not None:
-                fold.take(change)
-    return list(fold.rows())
+    engine, found = AtHand(rows, settings), list[dict[str, Any]]()
+
+    def take(fold: Fold, part: int) -> Any:
+        found.extend(fold.rows())
+
+    engine.examine(reading)
+    engine.fold(take)
+    return found

@@ -13,7 +13,6 @@ from itertools import count
 from typing import Any
 
 from snapkafka.checks import (
-    TAIL_MAX,
     CutLog,
     CutView,
     Keeping,
@@ -98,12 +97,8 @@ class Table:
         )
 
 
-def damaged(seed: int, *, tail_max: int = TAIL_MAX) -> Damaged:
-    """A snapshot with damage.
-
-    Args:
-        tail_max: see `reading_ranges`.
-    """
+def damaged(seed: int) -> Damaged:
+    """A snapshot with damage."""
     rng = random.Random(seed)
     small = [damage(rng, history(rng, n)) for n in range(1, WORLDS + 1)]
     made = list(tables(rng))
@@ -122,8 +117,7 @@ def damaged(seed: int, *, tail_max: int = TAIL_MAX) -> Damaged:
         {tp: end.white_end for tp, end in with_parent.items()},
         with_parent,
     )
-    read = reading_ranges(view, tail_max=tail_max)
-    return Damaged(view, world.records, read)
+    return Damaged(view, world.records, reading_ranges(view))
 
 
 def tables(rng: random.Random) -> Iterator[Table]:

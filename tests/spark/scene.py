@@ -219,16 +219,20 @@ def play(bootstrap: str, namespace: str, **acts: Any) -> Stage:
     ledger = KafkaLedger(Connection(bootstrap=bootstrap), namespace)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
     stage = Stage(bootstrap, namespace, ledger, producer)
+    _with_ledger(stage, lambda admin: _play(stage, admin, Acts(**acts)))
+    return stage
 
+
+def _with_ledger(stage: Stage, act: Callable[[KafkaTopicAdmin], Awaitable[None]]) -> None:
     async def played(admin: KafkaTopicAdmin) -> None:
-        await ledger.open()
+        await stage.ledger.open()
         try:
-            await _play(stage, admin, Acts(**acts))
+            await act(admin)
         finally:
-            await ledger.close()
+            await stage.ledger.close()
 
     stage.ask(played)
-    return stage
+    stage.captured = stage.state.captured(stage.epoch)
 
 
 async def _play(stage: Stage, admin: KafkaTopicAdmin, acts: Acts) -> None:
@@ -242,7 +246,6 @@ async def _play(stage: Stage, admin: KafkaTopicAdmin, acts: Acts) -> None:
     if acts.split:
         a.send(stage.tp("balances", 1), b'"x"', b"5")
     await _cut(stage, a, b, acts)
-    stage.captured = stage.state.captured(stage.epoch)
 
 
 async def _join(
@@ -336,15 +339,7 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts) -> None:
 def play_on(stage: Stage, which: str, *written: tuple[bytes, bytes | None], parent: str = "snap") -> None:
     """The next snapshot, an incremental one. Alpha writes its table: `written` before its cut; then `x` in red, and
     once more in white `late`, both below the end of the changelog; then `red`, past it."""
-
-    async def played(admin: KafkaTopicAdmin) -> None:
-        await stage.ledger.open(create=False)
-        try:
-            await _play_on(stage, admin, which, parent, written)
-        finally:
-            await stage.ledger.close()
-
-    stage.ask(played)
+    _with_ledger(stage, lambda admin: _play_on(stage, admin, which, parent, written))
 
 
 async def _play_on(
@@ -379,7 +374,6 @@ async def _play_on(
     for sender, report in zip(stage.players, reports, strict=True):
         of = _changelogs(a, end) if sender is a else ()
         await sender.write_record(Report, **report, sent=tuple(sender.ends.values()), changelogs=of)
-    stage.captured = stage.state.captured(stage.epoch)
 
 
 def _changelogs(a: Sender, end: int) -> tuple[ChangelogEnd, ...]:

@@ -97,20 +97,6 @@ def test_messages_are_what_was_in_flight(assembled: Assembled) -> None:
     ]
 
 
-def test_no_marker_and_no_header_of_ours_shows(assembled: Assembled) -> None:
-    headers = {row[0]: row[1] for row in assembled.rows("messages", "offset", "headers")}
-    assert headers[6] == []
-    everything = [row for table in SCHEMAS for row in assembled.rows(table)]
-    assert len(everything) == 4 + 6 + 4 + 3 + 4 + 17 + 3
-    assert "_sk" not in str(everything), "files are compressed: it is the rows that tell"
-    in_flight = {
-        row[0]: [(header["key"], header["value"]) for header in row[1]]
-        for row in assembled.rows("messages", "sender_app", "headers")
-        if row[1]
-    }
-    assert in_flight == {"beta": [("trace", b"1"), ("trace", b"2")]}, "a repeated header stays, in order"
-
-
 def test_channels_with_and_without_messages(assembled: Assembled) -> None:
     topic, (old, a, b) = assembled.stage.topic, (0, 1, 2)
     ends = ("start_offset", "end_offset", "messages", "bytes")
@@ -270,16 +256,6 @@ def test_manifest_fits_its_schema_and_its_files(assembled: Assembled) -> None:
             assert (file.bytes, file.sha256) == (len(content), hashlib.sha256(content).hexdigest())
         assert sum(1 for _ in assembled.rows(table.name)) == table.rows
     assert assembled.manifest.captured == assembled.stage.captured
-
-
-def test_nothing_else_is_left_in_the_storage(assembled: Assembled) -> None:
-    files = {file.path for table in assembled.manifest.tables for file in table.files}
-    found = {
-        str(path.relative_to(assembled.store.root))
-        for path in assembled.store.root.rglob("*")
-        if path.is_file()
-    }
-    assert found == files | {f"{assembled.manifest.id}.json"}
 
 
 def test_assembled_twice_is_the_same(assembled: Assembled, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tests.worlds.little_log import CAPTURED, EPOCH, INPUT
 
 #: Offsets of the markers of `taken`: no table may know of them.
 MARKER_SEQ = 5
-TRACE = {"key": "trace", "value": b"7"}
+TRACE, AGAIN = ({"key": "trace", "value": value} for value in (b"7", b"8"))
 TIMES = {
     "now": 1_700_000_000_000,
     "none": -1,
@@ -50,9 +50,9 @@ def captured() -> Captured:
 
 
 def row(it: LogRecord, key: bytes | None, value: bytes | None) -> dict[str, Any]:
-    """A row with a time, and a header of somebody else."""
+    """A row with a time, and headers of somebody else."""
     found = row_of(it, key, value)
-    return found | {"timestamp_ms": 1_767_225_600_000, "headers": [TRACE, *found["headers"]]}
+    return found | {"timestamp_ms": 1_767_225_600_000, "headers": [TRACE, *found["headers"], AGAIN]}
 
 
 def taken() -> list[dict[str, Any]]:
@@ -91,7 +91,9 @@ def test_no_table_has_a_trace_of_the_taking(tmp_path: Path) -> None:
     counts = {"state": 15, "messages": 3, "channels": 1, "processes": 1, "positions": 1}
     assert {name: len(rows) for name, rows in found.items()} == counts
     assert traces(found) == []
-    assert [row["headers"] for row in found["messages"]] == [[TRACE]] * 3, "those of others stay"
+    assert [row["headers"] for row in found["messages"]] == [[TRACE, AGAIN]] * 3, (
+        "those of others stay, in order"
+    )
     assert {row["why_undecoded"] for row in found["state"]} == {None}
 
 

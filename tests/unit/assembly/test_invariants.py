@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -181,22 +182,14 @@ FORMS = st.one_of(
     NUMBERS,
     st.sampled_from(["0", "0.0", "-0.0", "1.50", "0.00001", "0.04", "9007199254740993", "1e2", str(2**63)]),
 )
-CONDITIONS: Final = (
-    "{value} <> {literal}",
-    "{value} = {literal}",
-    "{value} < {literal}",
-    "{value} IN ({literal}, 12345)",
-    "CASE WHEN {value} >= {literal} THEN TRUE ELSE FALSE END",
-    "CASE {value} WHEN {literal} THEN TRUE ELSE FALSE END",
-)
-HOLDS: Final = (
-    lambda a, b: a != b,
-    lambda a, b: a == b,
-    lambda a, b: a < b,
-    lambda a, b: a in (b, 12345),
-    lambda a, b: a >= b,
-    lambda a, b: a == b,
-)
+CONDITIONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "{value} <> {literal}": operator.ne,
+    "{value} = {literal}": operator.eq,
+    "{value} < {literal}": operator.lt,
+    "{value} IN ({literal}, 12345)": lambda value, literal: value in (literal, 12345),
+    "CASE WHEN {value} >= {literal} THEN TRUE ELSE FALSE END": operator.ge,
+    "CASE {value} WHEN {literal} THEN TRUE ELSE FALSE END": operator.eq,
+}
 #: How a number is taken from a row, and the scale that a written cast gives it.
 TAKEN: Final = {
     "value": None,
@@ -218,20 +211,20 @@ TAKEN: Final = {
 def test_it_is_evaluated_as_exact_arithmetic_does_or_not_at_all(
     tmp_path: Path, values: list[str], literals: list[str], quoted: bool
 ) -> None:
-    asked = [(taken, n, literal) for taken in TAKEN for n in range(len(CONDITIONS)) for literal in literals]
+    asked = [(taken, condition, it) for taken in TAKEN for condition in CONDITIONS for it in literals]
     sqls = [
-        "SELECT key FROM state WHERE "
-        + CONDITIONS[n].format(value=taken, literal=f"'{literal}'" if quoted else literal)
-        for taken, n, literal in asked
+        f"SELECT key FROM state WHERE {condition.format(value=taken, literal=repr(it) if quoted else it)}"
+        for taken, condition, it in asked
     ]
     found = outcomes(tmp_path, sqls, rows(*values))
     evaluated = 0
-    for (taken, n, literal), outcome in zip(asked, found, strict=True):
+    for (taken, condition, it), outcome in zip(asked, found, strict=True):
         if outcome.status is UNCLEAR or (quoted and taken in ("value", "(value->>'$')", "(value->'$')")):
             continue  # texts are compared as texts
         evaluated += 1
-        expected = sum(HOLDS[n](_exact(value, taken), _literal(literal, taken)) for value in values)
-        assert outcome.found == expected, (taken, CONDITIONS[n], values, literal, outcome)
+        literal = float(it) if TAKEN[taken] == -1 else Decimal(it)
+        expected = sum(CONDITIONS[condition](_exact(value, taken), literal) for value in values)
+        assert outcome.found == expected, (taken, condition, values, it, outcome)
     assert quoted or evaluated
 
 
@@ -243,10 +236,6 @@ def _exact(value: str, taken: str) -> Decimal | float:
     if scale is not None:
         exact = exact.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
     return exact + Decimal("0.5") if "+ 0.5" in taken else exact
-
-
-def _literal(literal: str, taken: str) -> Decimal | float:
-    return float(literal) if TAKEN[taken] == -1 else Decimal(literal)
 
 
 # --- One alone --------------------------------------------------------------------------------------------------------

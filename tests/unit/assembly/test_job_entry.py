@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import subprocess
 import sys
@@ -34,20 +33,6 @@ def test_a_jvm_that_is_gone_leaves_no_complaint(
         assert jvm.returncode is not None, "it waits for the end"
     logging.error("after")
     assert caplog.messages == ["before"]
-
-
-def test_options_come_from_standard_input_through_the_process_that_was_started() -> None:
-    """The job is a child of its own, whose standard input is empty."""
-    spec = {"bootstrap": "127.0.0.1:1", "namespace": "shop", "snapshots": ["x"]}
-    for arguments in (["--spec", "-"], ["--spec=-"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "snapkafka.assembly", *arguments],
-            input=json.dumps(spec),
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert json.loads(done.stdout)["error"]["code"] == "broker-unavailable", done.stdout
 
 
 def test_a_small_snapshot_starts_neither_pandas_nor_duckdb() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,6 @@ EVERYTHING = JobSpec(
     with_inputs=True,
     tables=True,
     record=True,
-    tail_max=3,
     ui=True,
     engine="embedded",
     asked=("termination",),
@@ -74,11 +72,6 @@ def test_a_flag_goes_before_the_file_and_the_file_before_the_environment(tmp_pat
         bootstrap="b:1", namespace="of-the-file", around=3, engine="spark"
     )
     assert read(file, "--namespace=of-a-flag", **environ).namespace == "of-a-flag"
-
-
-def test_options_are_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"namespace": "shop"}')))
-    assert read("--spec", "-").namespace == "shop"
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from snapkafka.assembly import split_keys
-from snapkafka.checks import Checked, CutView, Finding, Status, witness_of
-from snapkafka.manifest import CheckEntry, WitnessEntry
+from snapkafka.checks import CutView, Finding, witness_of
 from snapkafka.protocol import TopicPartition
 from tests.worlds import cleaned_log
 from tests.worlds.cleaned_log import Changelog
@@ -57,15 +56,3 @@ def test_a_table_is_named_with_its_keys_and_their_partitions(tmp_path: Path) -> 
 )
 def test_nobody_else_is_accused(tmp_path: Path, keys: tuple[list[str], ...], changes: dict[str, Any]) -> None:
     assert of_table(tmp_path, *keys, **changes) == []
-
-
-def test_it_is_a_note_of_v3_and_first_among_them(tmp_path: Path) -> None:
-    expired = WitnessEntry(topic="a", partition=0, offset=0, what="older windows", kind="state-expired")
-    outcomes = [
-        CheckEntry(name="V2", status=Status.PASSED),
-        CheckEntry(name="V3", status=Status.PASSED, noted=1, notes=(expired,)),
-    ]
-    found = of_table(tmp_path, ["ann"], ["ann"])
-    _, v3 = split_keys.noted(Checked(outcomes, {}), found).outcomes
-    assert (v3.status, v3.found, v3.noted) == (Status.PASSED, 0, 2)
-    assert [note.kind for note in v3.notes] == ["state-split", "state-expired"]

@@ -35,17 +35,14 @@ from snapkafka.checks import (
     reading_ranges,
     witness_of,
 )
-from snapkafka.checks.coverage import in_words
 from snapkafka.checks.listed import Listed
 from snapkafka.checks.run import run
 from snapkafka.manifest import CheckEntry, ExternalEntry, OutsiderEntry
 from snapkafka.protocol import Outsider, TopicPartition
-from snapkafka.wire.headers import topic_check
 from tests.spark.damaged_logs import EVERY_KIND, Damaged, damaged
 from tests.worlds.little_log import (
     CAPTURED,
     EPOCH,
-    INPUT,
     LOG,
     RED,
     STATE,
@@ -152,22 +149,6 @@ def test_v1_the_loss_of_the_first_record_in_flight_shows_by_the_last_one_that_wa
     assert list(find("V1", explained.log)) == [], "an offset is missing, of whatever record"
 
 
-def test_inputs_with_equal_check_values_are_named() -> None:
-    """A cause names its topic by 16 bits. One of another app is none of these."""
-    by_check: dict[int, str] = {}
-    same = next(
-        (by_check[check], name)
-        for name in map("t{}".format, range(70_000))
-        if (check := topic_check(name)) in by_check or by_check.setdefault(check, name) != name
-    )
-    inputs = [replace(INPUT, topic=topic) for topic in (*same, "in")]
-    other = replace(INPUT, app="other", topic=same[0])
-    view = CutView(replace(CAPTURED, inputs=(*inputs, other)))
-    found = find("V5", listed(view, []))
-    check = topic_check(same[0])
-    assert found == [Finding("cause-unclear", topic, -1, -1, app="app", a=check) for topic in sorted(same)]
-
-
 # -- external records, and those of outsiders --------------------------------------------------------------------------
 
 RELAY = Outsider(process=50, app="relay")
@@ -234,22 +215,6 @@ def test_markers_external_records_and_other_topics_are_no_records_of_a_check() -
     )
     anew = {TP: LogBounds(start=0, end=9, topic_id="another"), STATE: LogBounds(start=0, end=3)}
     assert read(LOG, anew)["V1"] == Examined(3, 1), "of a topic that is another one nothing"
-
-
-@pytest.mark.parametrize(
-    ("seen", "said"),
-    [
-        ((None,), ""),
-        ((-1,), ""),
-        ((0, 0, 0), "no record"),
-        ((0, 0, 2), "no record, 2 channels"),
-        ((1, 1, 1), "1 record of 1 partition, 1 channel"),
-        ((1_234, 2), "1,234 records of 2 partitions"),
-        ((5,), "5 records"),
-    ],
-)
-def test_what_was_looked_at_is_reported_plainly(seen: tuple[int | None, ...], said: str) -> None:
-    assert in_words(*seen) == said
 
 
 # -- outcomes and verdicts -----------------------------------------------------------------------------------

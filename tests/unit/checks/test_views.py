@@ -30,7 +30,6 @@ from snapkafka.protocol import (
     ChangelogCut,
     Position,
     ProcessCut,
-    Recorded,
     TopicPartition,
 )
 from tests.worlds.little_log import (
@@ -150,20 +149,6 @@ def test_in_flight_is_what_ends_behind_the_position_and_is_still_in_the_log(
     captured: Captured, start: int, there: bool
 ) -> None:
     assert [tp for tp, _, _ in CutView(captured, bounds(start)).last_in_flight()] == [TP] * there
-
-
-def test_a_recorded_range_belongs_to_the_app_that_recorded_it() -> None:
-    """Two apps read the partition, and one of them stands as far from the range as the other."""
-    item = Recorded(app="behind", sender=1, topic="in", partition=0, start=3, end=5)
-    inputs = (replace(INPUT, app="behind"), replace(INPUT, app="ahead", position=4, noted=4))
-    for of, apps in (
-        (item, ["behind"]),
-        (replace(item, app="else"), []),
-        (replace(item, sender=2), []),
-        (replace(item, topic="out"), []),
-    ):
-        view = CutView(replace(CAPTURED, inputs=inputs, recorded=(of,)))
-        assert [source.app for _, source in view.recorded.get(TP, ())] == apps
 
 
 @pytest.mark.parametrize(

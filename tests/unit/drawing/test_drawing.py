@@ -62,15 +62,6 @@ def test_what_is_in_flight_crosses_the_cut_forwards_and_what_was_never_sent_back
     }
 
 
-def test_the_curve_passes_through_every_cut_in_the_order_of_lanes() -> None:
-    layout = lay_out(picture(5))
-    assert list(layout.curve[1:-1]) == [(place.cut, place.y) for place in layout.lanes]
-    cuts = [place.cut for place in layout.lanes]
-    assert cuts == sorted(cuts)  # type: ignore[type-var]  # the later, the further to the right
-    same_moment = tuple(Lane(process=n, app="a", cut_ms=4) for n in range(3))
-    assert len({place.cut for place in lay_out(picture(lanes=same_moment, messages=())).lanes}) == 1
-
-
 @pytest.mark.parametrize("lanes", [1, 20, 100])
 def test_everything_has_its_place_on_the_paper(lanes: int) -> None:
     messages = tuple(in_flight(n, (n + 1) % lanes, n) for n in range(lanes))

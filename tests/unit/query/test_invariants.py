@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.assembly import Invariant, load, ready_made
+from snapkafka.assembly import Invariant, load
 from snapkafka.errors import BadInputError
 
 
@@ -71,22 +71,6 @@ def test_a_name_that_no_address_and_no_terminal_shows_is_refused(tmp_path: Path,
 def test_other_names_stay(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("SELECT 1")
     assert [one.name for one in load([str(tmp_path)], {})] == [name.removesuffix(".sql")]
-
-
-def test_each_ready_made_one_says_what_it_wants() -> None:
-    wanted = {
-        "conservation": {"table": "t", "total": "1"},
-        "deadlock": {"table": "t"},
-        "delivered_within": {"seconds": "60"},
-        "no_negative": {"table": "t"},
-        "one_token": {"table": "t", "topics": "ring"},
-        "termination": {},
-    }
-    assert ready_made() == tuple(wanted)
-    for name, parameters in wanted.items():
-        (found,) = load([name], parameters)
-        assert "${" not in found.sql
-        assert found.sql.startswith("--")
 
 
 @pytest.mark.parametrize(
