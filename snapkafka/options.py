@@ -27,8 +27,8 @@ def option(
         ge: the least number.
     """
     flag, _, metavar = written.partition(" ") if written.startswith("-") else ("", "", written)
-    extra = {"flag": flag, "metavar": metavar, "env": env, "bare": bare, "commas": commas}
-    return Meta(description=text, ge=ge, extra=extra)
+    extra = {"least": ge, "flag": flag, "metavar": metavar, "env": env, "bare": bare, "commas": commas}
+    return Meta(description=text, extra=extra)  # not Meta's own bound, which a field that may be None has not
 
 
 def switch(text: str) -> Meta:
@@ -100,9 +100,7 @@ def options_of(request: type[msgspec.Struct], fields: Iterable[str] = ()) -> dic
     found = {}
     for item in msgspec.structs.fields(request):
         (meta,) = (meta for meta in typing.get_args(hints[item.name])[1:] if meta.description)
-        made = Option(
-            item.name, types[item.name], item.default, meta.description, meta.ge, **(meta.extra or {})
-        )
+        made = Option(item.name, types[item.name], item.default, meta.description, **(meta.extra or {}))
         flag = f"--{item.name.replace('_', '-')}" if made.flag == "--" else made.flag
         found[item.name] = made._replace(flag=flag)
     return {name: found[name] for name in fields or found}

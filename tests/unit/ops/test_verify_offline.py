@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from snapkafka import ops
-from snapkafka.cli import verbs as commands
 from snapkafka.errors import BadInputError, UnknownSnapshotError
 from snapkafka.manifest import dump, load, state_table
 from snapkafka.store import file_damage
@@ -151,22 +149,6 @@ async def test_what_is_no_damage_is_an_error(store: LocalStore) -> None:
         await ops.verify_offline("two", storage=store.uri)
     with pytest.raises(BadInputError, match="no snapshot is named"):
         await ops.verify_offline()
-
-
-def call(*arguments: str) -> Result:
-    return CliRunner().invoke(commands.app, ["verify", "--offline", *arguments])
-
-
-def test_the_command_needs_no_broker_and_has_a_status_for_damage(store: LocalStore) -> None:
-    where = ("one", "--storage", str(store.root))
-    fine = call(*where)
-    assert fine.exit_code == 0, fine.output
-    (store.root / STATE).unlink()
-    assert call(*where).exit_code == 30
-    found = json.loads(call(*where, "--json").stdout)
-    assert (found["good"], found["damage"]) == (False, [{"file": STATE, "what": "is missing"}])
-    assert call(*where, "--record").exit_code == 2
-    assert call("two", "--storage", str(store.root)).exit_code == 5
 
 
 async def test_an_incremental_one_needs_its_parent_as_it_was(tmp_path: Path) -> None:

@@ -10,17 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 from starlette.testclient import TestClient
 
 from snapkafka import ops
 from snapkafka.assembly import JobResult, JobSpec
-from snapkafka.errors import StorageError, all_errors
+from snapkafka.errors import StorageError
 from snapkafka.protocol import Abort, LogEnd, Restore, Trigger, Verdict
 from snapkafka.query.locate import stored
 from snapkafka.service import Settings, make_app
-from snapkafka.service.problems import REFUSALS
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.page_world import forks
 from tests.worlds.service_world import STORAGE, asked, assembled, served, until
@@ -160,18 +158,6 @@ def test_a_running_one_names_whom_it_waits_for_and_can_be_aborted(cluster: FakeC
         assert (again.status_code, again.json()["code"]) == (409, "snapshot-failed")
 
 
-# -- problems ------------------------------------------------------------------------------------------------
-
-
-def test_every_error_has_its_status() -> None:
-    assert {cls.code for cls in all_errors()} & REFUSALS.keys() == {"bad-input"}
-    given = {error.grpc for error in all_errors()} | {status for _, status in REFUSALS.values()}
-    assert given <= grpc.StatusCode.__members__.keys()
-    assert {cls.code for cls in all_errors() if cls.http == 500} == {
-        *("internal", "install", "output", "restore-failed", "fork-failed", "fork-isolation"),
-    }
-
-
 # -- assembly in the background ------------------------------------------------------------------------------
 
 
@@ -225,20 +211,6 @@ def test_only_so_many_jobs_wait_and_a_service_that_stops_ends_them(cluster: Fake
 
 
 # -- tables --------------------------------------------------------------------------------------------------
-
-STATE = [{"app": "shop", "table_name": "t", "partition": 0, "key": "k", "value": "1"}]
-
-
-def test_tables_are_asked_with_sql(cluster: FakeCluster, tmp_path: Path) -> None:
-    with served(cluster, (str(tmp_path),)) as client:
-        assembled(cluster, client, tmp_path, "one", state=STATE)
-        answer = client.post("/v1/snapshots/one/query", json={"sql": "SELECT key, value FROM state"})
-        assert answer.status_code == 200, answer.text
-        fields = answer.json()
-        assert (fields["columns"], fields["more"]) == (["key", "value"], False)
-        assert fields["rows"] == [{"key": "k", "value": "1"}]
-        more = client.post("/v1/snapshots/one/query", json={"sql": "FROM range(9)", "rows_max": 3}).json()
-        assert (len(more["rows"]), more["more"]) == (3, True)
 
 
 def test_storage_that_hangs_delays_one_list_and_none_after_it(
