@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import structs
-
 from snapkafka import ops
 from snapkafka.assembly import JobResult
 from snapkafka.ops.drilling import Phase
@@ -75,9 +73,6 @@ EQUAL = ops.CheckedRestore(
     snapshot="friday", epoch=18, namespace="shop", apps=("accounts",), equal=True, plan="abc", restored="thursday",
     tables=(ops.CheckedTable(app="accounts", table="balances"),), misplaced=(), seconds=0.1,
 )  # fmt: skip
-DIFFERENT = structs.replace(
-    EQUAL, equal=False, misplaced=("position of app accounts in orders[0] is 8, expected 7",)
-)
 DRILL = ops.Drill(
     fork="drill-1",
     trusted=True,

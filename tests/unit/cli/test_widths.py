@@ -53,19 +53,6 @@ def test_a_text_keeps_all_of_its_words_in_order(text: str, width: int) -> None:
     assert too_wide(file.getvalue(), width) == []
 
 
-def test_texts_and_tables_are_apart_by_one_empty_line() -> None:
-    file = io.StringIO()
-    screen = Screen(Console(width=40, file=file))
-    screen.begin("list")
-    for _ in range(2):
-        screen.table(["shop"], ("app", str))
-    screen.print("one")
-    screen.print("two")
-    screen.table(["shop"], ("app", str))
-    screen.table([], ("app", str))
-    assert file.getvalue() == "app\n----\nshop\n\napp\n----\nshop\n\none\ntwo\n\napp\n----\nshop\n"
-
-
 HOSTILE = "a\x1b[2J\x1b]0;b\x07c\x9b2Jd\r\u202ee\tf"
 ESCAPED = r"a\x1b[2J\x1b]0;b\x07c\x9b2Jd\r\u202ee\tf"
 

@@ -212,32 +212,30 @@ def cluster() -> FakeCluster:
 
 async def test_causes_are_followed_to_an_external_record(cluster: FakeCluster) -> None:
     found = await ops.trace(cluster, "ns", "bills", 0, 5)
-    assert [(step.topic, step.offset, step.app) for step in found.steps] == [
-        ("bills", 5, "bank"),
-        ("orders", 3, "shop"),
-        ("raw", 7, ""),
-    ]
+    steps = [(step.topic, step.offset, step.app) for step in found.steps]
+    assert steps == [("bills", 5, "bank"), ("orders", 3, "shop"), ("raw", 7, "")]
     assert found.end == "the last record is external: no service with snapkafka sent it"
-
-
-async def test_it_reports_why_it_ends(cluster: FakeCluster) -> None:
-    async def end(offset: int) -> str:
-        return (await ops.trace(cluster, "ns", "bills", 0, offset)).end
-
-    cluster.the_admin.starts[RAW] = 8
-    assert await end(5) == (
-        "the record of its cause cannot be read: offset 7 of raw[0] was deleted: the log begins at 8"
-    )
-    nowhere = (TopicPartition("named by nobody", 0), 1)
-    put(cluster, BILLS, 3, Worker(cluster.the_ledger, "relay", "x"), nowhere)
-    assert (await end(3)).startswith("the topic of its cause is unknown")
-    assert await end(12) == "bills[0] ends at 10: there is no offset 12"
-    assert (await end(6)).startswith("there is no record at offset 6 of bills[0]")
-    put(cluster, BILLS, 1, Worker(cluster.the_ledger, "timer", "x"), None)
-    assert (await end(1)).startswith("the last record was sent outside any event")
-    put(cluster, BILLS, 2, Worker(cluster.the_ledger, "loop", "x"), (BILLS, 2))
-    assert len((await ops.trace(cluster, "ns", "bills", 0, 2)).steps) == 100
-    assert (await end(2)).startswith("more causes follow")
     for topic, partition, offset in (("no-such", 0, 1), ("bills", 1, 1), ("bills", -1, 1), ("bills", 0, -1)):
         with pytest.raises(BadInputError):
             await ops.trace(cluster, "ns", topic, partition, offset)
+
+
+#: A record of `bills` and its cause (None: it has none), and why nothing follows; 5 is that of the cluster.
+ENDS: list[tuple[int, Place | None, str]] = [
+    (5, None, "the record of its cause cannot be read: offset 7 of raw[0] was deleted: the log begins at 8"),
+    (3, (TopicPartition("named by nobody", 0), 1), "the topic of its cause is unknown"),
+    (12, None, "bills[0] ends at 10: there is no offset 12"),
+    (6, None, "there is no record at offset 6 of bills[0]"),
+    (1, None, "the last record was sent outside any event"),
+    (2, (BILLS, 2), "more causes follow"),
+]
+
+
+@pytest.mark.parametrize(("offset", "cause", "end"), ENDS)
+async def test_it_reports_why_it_ends(
+    cluster: FakeCluster, offset: int, cause: Place | None, end: str
+) -> None:
+    cluster.the_admin.starts[RAW] = 8
+    if offset in (1, 2, 3):
+        put(cluster, BILLS, offset, Worker(cluster.the_ledger, "relay", "x"), cause)
+    assert (await ops.trace(cluster, "ns", "bills", 0, offset)).end.startswith(end)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -169,10 +170,7 @@ async def test_whatever_befalls_a_later_round_is_reported_and_the_next_one_follo
 
 
 async def test_a_round_that_hangs_is_ended(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def round_of(*_: object, **__: object) -> None:
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(MODULE.Keeper, "round_of", round_of)
+    monkeypatch.setattr(MODULE.Keeper, "round_of", lambda *_, **__: asyncio.Event().wait())
     monkeypatch.setattr(MODULE, "ROUND_MS", 20)
     with pytest.raises(EnoughError):
         await keeper.rounds(2)
@@ -199,10 +197,7 @@ async def test_old_ones_are_pruned_also_by_a_round_that_fails(
     monkeypatch.setattr(Store, "check_writable", writable_once_pruned)
     assert (await keeper.round(10, keep_last=1)).removed == ("old-2",)
 
-    async def refused(*_: object, **__: object) -> None:
-        raise StorageError("the storage denies it")
-
-    monkeypatch.setattr(MODULE, "plan_pruning", refused)
+    monkeypatch.setattr(MODULE, "plan_pruning", AsyncMock(side_effect=StorageError("the storage denies it")))
     found = await keeper.round(20, keep_last=1)
     assert (found.outcome, found.code) == (Outcome.VERIFIED, "storage"), "the snapshot is as good as it is"
 

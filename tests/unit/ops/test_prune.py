@@ -238,17 +238,19 @@ async def test_ledgers_are_read_only_where_something_would_go(store: LocalStore)
         await stays(store, cluster)
 
 
-async def test_a_restore_that_begins_between_question_and_answer_keeps_its_snapshot(
-    store: LocalStore,
-) -> None:
-    put_all(store, "older", "old", "new")
+async def test_what_is_needed_by_now_stays(store: LocalStore) -> None:
+    """Between the question and the answer a restore has begun, one was assembled that builds on another, and one was
+    made anew."""
+    put_all(store, "parent", "again", "restored", "old", "new")
     cluster, policy = Ledgers("shop"), ops.Policy(last=1)
     planned = await ops.plan_pruning(store.uri, policy, where=cluster)
-    assert [item.id for item in planned.removed] == ["old", "older"]
-    cluster.restore("shop", snapshot="old")
+    assert [item.id for item in planned.removed] == ["old", "restored", "again", "parent"]
+    cluster.restore("shop", snapshot="restored")
+    put(store, "child", 9, parent="parent")
+    put(store, "again", 2, days_old=-1, files=("again/state/more",))
     done = await ops.prune(store.uri, policy, planned, where=cluster)
-    assert [item.id for item in done.removed] == ["older"]
-    assert {manifest.id for manifest in heads(store)} == {"old", "new"}
+    assert [item.id for item in done.removed] == ["old"]
+    assert {manifest.id for manifest in heads(store)} == {"parent", "again", "restored", "new", "child"}
 
 
 # -- removing ------------------------------------------------------------------------------------------------
@@ -303,12 +305,7 @@ async def test_the_manifest_goes_first(store: LocalStore, monkeypatch: pytest.Mo
         await prune(store, last=1)
     monkeypatch.undo()
     assert [manifest.id for manifest in heads(store)] == ["new"]
-    (rest,) = store.root.glob("old/run-*")
     assert (await plan(store, last=1)).leftovers == (), "somebody may be at work on it"
-    age(rest)
-    assert [item.name for item in (await plan(store, last=1)).leftovers] == [f"old/{rest.name}"]
-    await prune(store, last=1)
-    assert names(store) == ["new.json", "new/state/part-00000.parquet"]
 
 
 def age(path: Path, days: float = 1.1) -> None:
@@ -332,14 +329,3 @@ async def test_leftovers_of_a_killed_assembly_go_after_a_day(store: LocalStore) 
     done = await prune(store, last=1)
     assert [(item.name, item.bytes) for item in done.leftovers] == [(unwritten.name, 1), (f"x/{old.name}", 4)]
     assert names(store) == ["new.json", "new/state/part-00000.parquet", f"x/{busy.name}/state/part"]
-
-
-async def test_what_is_needed_by_now_stays(store: LocalStore) -> None:
-    """Between the question and the answer one was assembled that builds on it, and one was made anew."""
-    put_all(store, "parent", "again", "old", "new")
-    planned = await plan(store, last=1)
-    put(store, "child", 9, parent="parent")
-    put(store, "again", 2, days_old=-1, files=("again/state/more",))
-    done = await ops.prune(store.uri, ops.Policy(last=1), planned)
-    assert [item.id for item in done.removed] == ["old"]
-    assert {manifest.id for manifest in heads(store)} == {"parent", "again", "new", "child"}

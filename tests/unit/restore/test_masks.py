@@ -39,11 +39,6 @@ def row(value: bytes | None, key: bytes = b'"a"') -> KafkaRecord:
     return row_of(LOG, key, value)
 
 
-def masked(cut: Captured, item: Any, *masks: Mask) -> Any:
-    (found,) = Editing(cut, None, masks).edit([item])
-    return found
-
-
 def counts(editing: Editing, *items: Any) -> list[int]:
     """What each rule has matched among them."""
     return [count.items for count in editing.examine(items)]
@@ -275,15 +270,6 @@ def test_a_mask_that_hides_nothing_of_what_it_names_is_refused(cut: Captured, ca
         assert [it.value for it in editing.edit(items)] == [b'{"name":"*"}'] * 2, "it is not added"
 
 
-def test_a_second_mask_of_a_table_leaves_the_first_in_force(cut: Captured) -> None:
-    name, mail = Mask(table="t", fields={"name": "'*'"}), Mask(app="app", table="t", fields={"mail": "'*'"})
-    person = row(b'{"name":"Ann","mail":"a@b"}')
-    assert masked(cut, person, name, mail).value == b'{"name":"*","mail":"*"}'
-    assert (
-        masked(cut, person, name, Mask(table="t", value="upper(value)")).value == b'{"NAME":"*","MAIL":"A@B"}'
-    )
-
-
 @pytest.mark.parametrize(
     ("item", "mask", "what"),
     [
@@ -295,6 +281,7 @@ def test_a_second_mask_of_a_table_leaves_the_first_in_force(cut: Captured) -> No
         (row(b'"x"', b"\xff"), Mask(table="t", value="md5(key)"), "no mask covers it"),
         (OF_ANN, Mask(table="s", value="'*'"), "would not be JSON"),
         (OF_ANN, Mask(table="s", fields={"a": "'*'"}), "not a JSON object"),
+        (message(headers=HEADERS), Mask(topic="in", value="'*'"), ""),  # it says nothing of headers
     ],
 )
 def test_what_cannot_be_masked_is_refused_with_its_reason(
@@ -312,33 +299,40 @@ def test_members_of_a_set_that_a_mask_makes_equal_are_one(cut: Captured) -> None
     assert [(it.record.key, it.record.value) for it in found] == [(b'[1,"k"]', b'"*"')]
 
 
-def test_masks_look_at_no_keys(cut: Captured) -> None:
-    """They hide nothing of keys, so those may be anything."""
-    for key in (b"\0\0\0\0\0\0\0*", b"\xff", b'{"id":["ann"]}', b'["a",[0.0,9.9]]'):
-        found = masked(cut, row(b'{"name":"Ann"}', key), Mask(table="t", fields={"name": "'*'"}))
-        assert found == row(b'{"name":"*"}', key)
-    window = row_of(WINDOWS, b'["ann",[0.0,9.9]]', b"7")
-    assert masked(cut, window, Mask(table="w", value="upper(key)")).value == b"ANN"
-    assert masked(cut, OF_ANN, Mask(table="s", value="""'[["*"],[]]'""")).value == b'[["*"],[]]'
+MAIL = Mask(app="app", table="t", fields={"mail": "'*'"})
+DROP, KEEP = (Mask(topic="in", headers=it) for it in ("drop", "keep"))
+VALUE = Mask(topic="in", value="'*'")
+PERSON = row(b'{"name":"Ann","mail":"a@b"}')
+OF_US = message(b"1", (*HEADERS, STAMP))
+ELSEWHERE = message(headers=HEADERS)._replace(topic=RAW.topic)
+#: An item, masks, and what becomes of it. A second mask leaves the first in force; keys may be anything, as masks hide
+#: nothing of them; headers of ours are no one's; and no mask is of another topic.
+MASKED: list[tuple[KafkaRecord, tuple[Mask, ...], KafkaRecord]] = [
+    (PERSON, (NAME, MAIL), row(b'{"name":"*","mail":"*"}')),
+    (PERSON, (NAME, Mask(table="t", value="upper(value)")), row(b'{"NAME":"*","MAIL":"A@B"}')),
+    *(
+        (row(b'{"name":"Ann"}', key), (NAME,), row(b'{"name":"*"}', key))
+        for key in (b"\0\0\0\0\0\0\0*", b"\xff", b'{"id":["ann"]}', b'["a",[0.0,9.9]]')
+    ),
+    (
+        row_of(WINDOWS, b'["ann",[0.0,9.9]]', b"7"),
+        (Mask(table="w", value="upper(key)"),),
+        row_of(WINDOWS, b'["ann",[0.0,9.9]]', b"ANN"),
+    ),
+    (OF_ANN, (Mask(table="s", value="""'[["*"],[]]'"""),), row_of(SETS, b'[1,"k"]', b'[["*"],[]]')),
+    (message(headers=(STAMP,)), (VALUE,), message(b"*", (STAMP,))),
+    (ELSEWHERE, (VALUE,), ELSEWHERE),
+    (OF_US, (DROP,), OF_US._replace(headers=(STAMP,))),
+    (OF_US, (KEEP,), OF_US),
+    (OF_US, (KEEP, DROP), OF_US._replace(headers=(STAMP,))),
+]
 
 
-def test_headers_of_which_a_mask_says_nothing_are_refused(cut: Captured) -> None:
-    mask = Mask(topic="in", value="'*'")
-    with pytest.raises(BadInputError, match=r"in\[0\]"):
-        Editing(cut, None, (mask,)).examine([message(headers=HEADERS)])
-    assert masked(cut, message(headers=(STAMP,)), Mask(topic="in", value="'*'")).value == b"*", (
-        "ours is no one's"
-    )
-    raw = message(headers=HEADERS)._replace(topic=RAW.topic)
-    assert masked(cut, raw, mask) == raw, "no mask is of that topic"
-
-
-def test_headers_are_dropped_or_kept(cut: Captured) -> None:
-    record = message(b"1", (*HEADERS, STAMP))
-    assert masked(cut, record, Mask(topic="in", headers="drop")).headers == (STAMP,)
-    assert masked(cut, record, Mask(topic="in", headers="keep")) == record
-    both = (Mask(topic="in", headers="keep"), Mask(topic="in", headers="drop"))
-    assert masked(cut, record, *both).headers == (STAMP,), "what is dropped by one is dropped"
+@pytest.mark.parametrize(("item", "masks", "found"), MASKED)
+def test_what_a_mask_makes_of_an_item(
+    cut: Captured, item: KafkaRecord, masks: tuple[Mask, ...], found: KafkaRecord
+) -> None:
+    assert list(Editing(cut, None, masks).edit([item])) == [found]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from snapkafka.errors import LedgerUnusableError, PlanChangedError, RestoreFailedError, UnknownSnapshotError
 from snapkafka.manifest import ExternalEntry
 from snapkafka.ports import Group, Topic
-from snapkafka.protocol import Position, Restore, Uncaptured
+from snapkafka.protocol import Position, Restore, TopicPartition, Uncaptured
 from snapkafka.restore import Carried, topics
 from snapkafka.restore.state import Appended, moved
 from snapkafka.restore.topics import ENDLESS, Contents
@@ -171,7 +171,6 @@ DEFAULTS = {
     BEFORE: ENDLESS,
     AFTER: "3600000",
 }
-RECORDED: dict[str, str] = {}
 NOW = 100 * DAY_MS
 
 
@@ -186,66 +185,60 @@ def carried(age_ms: int = 0, ahead_ms: int = 0, largest: int = 100, records: int
     return Carried(records, largest * records, *times, largest if records else 0)
 
 
-def changes(
-    topic: str,
-    holding: dict[str, str],
-    found: Carried | None = None,
-    largest: int = 10,
-    recorded: dict[str, str] | None = RECORDED,
-) -> dict[str, str]:
-    sizes = {LOG.topic: largest, SETS.topic: largest}
-    contents = Contents(captured=captured(), carried={"in": found or Carried()}, largest=sizes)
-    return contents.changes(topic, {**DEFAULTS, **holding}, recorded=recorded)
+OLD = carried(age_ms=30 * DAY_MS)
+COMPACTED = {"cleanup.policy": "compact"}
+BOTH = {"cleanup.policy": "compact,delete"}
+SECONDS = {"retention.ms": "1000"}
+ENDLESS_SETS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+#: What is carried into `in`, its settings, those that were recorded (None: it is there already), and what is changed.
+INPUT: list[tuple[Carried, dict[str, str], dict[str, str] | None, dict[str, str]]] = [
+    (carried(), {}, {}, {}),
+    (carried(age_ms=6 * DAY_MS - 1), {}, {}, {}),
+    (carried(age_ms=6 * DAY_MS + 1), {}, {}, {"retention.ms": "-1"}),
+    (carried(age_ms=6 * DAY_MS + 1), {}, None, {}),  # it has no time to catch up
+    (OLD, {"retention.ms": "-1"}, {}, {}),
+    (carried(age_ms=300), SECONDS, {}, {}),
+    (carried(age_ms=501), SECONDS, {}, {"retention.ms": "-1"}),
+    (OLD, {"message.timestamp.type": "LogAppendTime"}, {}, {}),
+    (carried(ahead_ms=3_600_001), {}, {}, {AFTER: ENDLESS}),
+    (carried(ahead_ms=3_600_000), {}, {}, {}),
+    (carried(age_ms=2), {BEFORE: "1"}, {}, {BEFORE: ENDLESS}),
+    (carried(age_ms=2), {APART: "1"}, {}, {APART: ENDLESS}),
+    (carried(largest=1_048_500), {}, {}, {"max.message.bytes": "1048632"}),
+    (carried(records=10), {"retention.bytes": "2000"}, {}, {"retention.bytes": "-1"}),
+    (carried(records=10), {"retention.bytes": "3000"}, {}, {}),
+    (carried(), COMPACTED, {}, {"cleanup.policy": "delete"}),
+    (carried(records=0), COMPACTED | {"retention.ms": "1"}, {}, {}),
+    (OLD, COMPACTED, COMPACTED, {}),
+    (OLD, COMPACTED, None, {}),
+    (OLD, BOTH, BOTH, {"retention.ms": "-1"}),
+]
+#: A changelog, its settings, its largest row, and what is changed. A windowed table of Faust has `compact,delete` with
+#: a retention of seconds; of a set compaction would keep one member.
+CHANGELOGS: list[tuple[TopicPartition, dict[str, str], int, dict[str, str]]] = [
+    *((LOG, SECONDS | {"cleanup.policy": policy}, 10, COMPACTED) for policy in ("delete", "delete,compact")),
+    (LOG, SECONDS | BOTH, 10, COMPACTED),
+    (LOG, COMPACTED, 1_048_588, {"max.message.bytes": "1048720"}),
+    (SETS, {}, 10, {"retention.ms": "-1"}),
+    (SETS, COMPACTED | {"retention.bytes": "1000"}, 10, ENDLESS_SETS),
+]
 
 
-@pytest.mark.parametrize(
-    ("found", "settings", "expected"),
-    [
-        (carried(), {}, {}),
-        (carried(age_ms=6 * DAY_MS - 1), {}, {}),
-        (carried(age_ms=6 * DAY_MS + 1), {}, {"retention.ms": "-1"}),
-        (carried(age_ms=30 * DAY_MS), {"retention.ms": "-1"}, {}),
-        (carried(age_ms=300), {"retention.ms": "1000"}, {}),
-        (carried(age_ms=501), {"retention.ms": "1000"}, {"retention.ms": "-1"}),
-        (carried(age_ms=30 * DAY_MS), {"message.timestamp.type": "LogAppendTime"}, {}),
-        (carried(ahead_ms=3_600_001), {}, {AFTER: ENDLESS}),
-        (carried(ahead_ms=3_600_000), {}, {}),
-        (carried(age_ms=2), {BEFORE: "1"}, {BEFORE: ENDLESS}),
-        (carried(age_ms=2), {APART: "1"}, {APART: ENDLESS}),
-        (carried(largest=1_048_500), {}, {"max.message.bytes": "1048632"}),
-        (carried(records=10), {"retention.bytes": "2000"}, {"retention.bytes": "-1"}),
-        (carried(records=10), {"retention.bytes": "3000"}, {}),
-        (carried(), {"cleanup.policy": "compact"}, {"cleanup.policy": "delete"}),
-        (carried(records=0), {"cleanup.policy": "compact", "retention.ms": "1"}, {}),
-    ],
-)
+@pytest.mark.parametrize(("found", "settings", "recorded", "expected"), INPUT)
 def test_what_would_lose_or_refuse_messages_is_changed_and_nothing_else(
-    found: Carried, settings: dict[str, str], expected: dict[str, str]
+    found: Carried, settings: dict[str, str], recorded: dict[str, str] | None, expected: dict[str, str]
 ) -> None:
-    assert changes("in", settings, found) == expected
+    contents = Contents(captured=captured(), carried={"in": found}, largest={})
+    assert contents.changes("in", DEFAULTS | settings, recorded=recorded) == expected
 
 
-def test_a_compacted_input_stays_so_and_one_that_is_there_has_no_time_to_catch_up() -> None:
-    old = carried(age_ms=30 * DAY_MS)
-    compacted = {"cleanup.policy": "compact"}
-    assert changes("in", compacted, old, recorded=compacted) == {}
-    assert changes("in", compacted, old, recorded=None) == {}
-    both = {"cleanup.policy": "compact,delete"}
-    assert changes("in", both, old, recorded=both) == {"retention.ms": "-1"}
-    assert changes("in", {}, carried(age_ms=6 * DAY_MS + 1), recorded=None) == {}
-    assert changes(LOG.topic, both, recorded=None) == {}
-
-
-@pytest.mark.parametrize("policy", ["delete", "compact,delete", "delete,compact"])
-def test_a_changelog_is_compacted_and_that_of_sets_keeps_every_record(policy: str) -> None:
-    """A windowed table of Faust has `compact,delete` with a retention of seconds; of a set compaction would keep one
-    member."""
-    compacted = {"cleanup.policy": "compact"}
-    assert changes(LOG.topic, {"cleanup.policy": policy, "retention.ms": "1000"}) == compacted
-    assert changes(LOG.topic, compacted, largest=1_048_588) == {"max.message.bytes": "1048720"}
-    assert changes(SETS.topic, {}) == {"retention.ms": "-1"}
-    kept = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-    assert changes(SETS.topic, {"cleanup.policy": "compact", "retention.bytes": "1000"}) == kept
+@pytest.mark.parametrize(("tp", "settings", "largest", "expected"), CHANGELOGS)
+def test_a_changelog_is_compacted_and_that_of_sets_keeps_every_record(
+    tp: TopicPartition, settings: dict[str, str], largest: int, expected: dict[str, str]
+) -> None:
+    contents = Contents(captured=captured(), carried={"in": Carried()}, largest={tp.topic: largest})
+    assert contents.changes(tp.topic, DEFAULTS | settings, recorded={}) == expected
+    assert expected != COMPACTED or contents.changes(tp.topic, DEFAULTS | BOTH, recorded=None) == {}
 
 
 async def test_batches_are_no_larger_than_any_topic_takes(world: World, fork: Fork) -> None:

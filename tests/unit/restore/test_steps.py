@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,6 @@ from snapkafka.errors import (
 from snapkafka.kafka import KafkaRecord
 from snapkafka.ports import Topic
 from snapkafka.protocol import Restore, TopicPartition
-from snapkafka.restore import differences, target
 from snapkafka.wire import headers as wire
 from tests.worlds.copies import NEW_LEDGER, Fork, New
 from tests.worlds.restore import (
@@ -270,26 +269,6 @@ async def test_an_attempt_that_differs_from_the_snapshot_is_not_committed(
         return
     await world.restore()
     assert world.folded() == {b'"x"': b"1", b'"y"': b"2"}
-
-
-async def test_a_fault_of_what_decides_what_is_appended_is_named(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The log holds what was written, and that is wrong."""
-    asked = 0
-
-    def lossy(*arguments: Any) -> Iterator[Any]:
-        nonlocal asked
-        asked += 1
-        lossless = asked > 1  # the comparison
-        return (it for it in differences(*arguments) if lossless or it.record.key != b'"x"')
-
-    monkeypatch.setattr(target, "differences", lossy)
-    with pytest.raises(RestoreFailedError, match=r'table t of app app .*: key "x" in .* is different'):
-        await world.restore()
-    assert world.positions == {IN: 7, RAW: 9}
-    await world.restore()
-    world.holds_the_snapshot()
 
 
 async def test_a_topic_that_another_client_creates_meanwhile_ends_it_before_anything_is_appended(

@@ -195,8 +195,7 @@ async def test_a_process_ends_with_its_stream_and_who_joins_again_is_another() -
         for number in range(4):
             here.consumer.white(CHANGE, b"%d" % number)
         stream, first = await here.join(inputs=[pb.Input(topic="change")])
-        messages = here.stub.Receive(pb.ReceiveRequest(node_id="till"))
-        assert [(await heard(messages)).value for _ in range(3)] == [b"0", b"1", b"2"]
+        await heard(here.stub.Receive(pb.ReceiveRequest(node_id="till")))
         place = pb.Position(topic="change", partition=0, offset=1)
         await here.stub.Processed(pb.ProcessedRequest(node_id="till", positions=[place]))
         stream.cancel()
@@ -221,9 +220,15 @@ async def test_what_is_wrong_has_a_status_and_a_reason() -> None:
         assert (await refused(here.stub.FlushChannelState(flush)))[0] is Status.INVALID_ARGUMENT
         marker = pb.MarkerRequest(snapshot_id="one")
         assert (await refused(here.stub.SendMarker(marker)))[0] is Status.FAILED_PRECONDITION
-        for node, status in (("a/b", Status.INVALID_ARGUMENT), ("more", Status.RESOURCE_EXHAUSTED)):
-            other = here.stub.Join(pb.JoinRequest(node_id=node))
-            assert (await refused(other.read()))[0] is status
+        not_ours = [pb.Input(topic="deposits")]
+        for join, status in (
+            (pb.JoinRequest(node_id="a/b"), Status.INVALID_ARGUMENT),
+            (pb.JoinRequest(node_id="more"), Status.RESOURCE_EXHAUSTED),
+            (pb.JoinRequest(node_id="more", inputs=not_ours), Status.PERMISSION_DENIED),
+        ):
+            assert (await refused(here.plain.Join(join).read()))[0] is status
+        receive = here.stub.Receive(pb.ReceiveRequest(node_id="other"))
+        assert (await refused(receive.read()))[0] is Status.FAILED_PRECONDITION
         large = pb.FlushRequest(node_id="till", state_data=b"x" * 2_000_000)
         assert (await refused(here.stub.FlushChannelState(large)))[0] is Status.RESOURCE_EXHAUSTED
         here.broker.answers.clear()
@@ -233,7 +238,7 @@ async def test_what_is_wrong_has_a_status_and_a_reason() -> None:
         stream.cancel()
 
 
-async def test_a_process_receives_and_its_positions_come_with_its_state() -> None:
+async def test_what_is_received_and_its_causes_and_positions_are_fields_of_messages() -> None:
     async with door() as here:
         for number in range(4):
             here.consumer.white(CHANGE, b"%d" % number)
@@ -242,18 +247,16 @@ async def test_a_process_receives_and_its_positions_come_with_its_state() -> Non
         assert [(p.topic, p.partition, p.offset) for p in first.joined.positions] == [("change", 0, 0)]
         messages = here.stub.Receive(pb.ReceiveRequest(node_id="till"))
         found = [await heard(messages) for _ in range(5)]
-        assert [m.value for m in found] == [b"0", b"1", b"2", b"3", b""]
         assert [m.HasField("value") for m in found] == [True] * 4 + [False]
         last = found[3]
-        place = last.topic, last.partition, last.offset
-        assert (*place, last.key, last.timestamp_ms) == (*CHANGE, 3, b"k", 1003)
+        assert (last.topic, last.partition, last.offset, last.value) == (*CHANGE, 3, b"3")
+        assert (last.key, last.timestamp_ms) == (b"k", 1003)
         cause = pb.Position(topic="change", partition=0, offset=2)
         await here.stub.Send(pb.SendRequest(node_id="till", topic="deposits", value=b"1", cause=cause))
         epoch = trigger(here.cluster, "one")
-        assert (await heard(stream)).marker.snapshot_id == "one"
-        flush = pb.FlushRequest(snapshot_id="one", node_id="till", state_data=b"7")
-        await here.stub.FlushChannelState(flush)
+        await heard(stream)
         done = pb.MarkerRequest(snapshot_id="one", sender_node_id="till")
+        await here.stub.FlushChannelState(pb.FlushRequest(snapshot_id="one", node_id="till", state_data=b"7"))
         code, why = await refused(here.stub.SendMarker(done))
         assert code is Status.INVALID_ARGUMENT and "leaves out 2, the cause of a send" in why
         done.positions.add(topic="change", partition=0, offset=3)
@@ -261,22 +264,6 @@ async def test_a_process_receives_and_its_positions_come_with_its_state() -> Non
         await until(lambda: view(here.cluster).snapshots[epoch].captured_at is not None, "the capture")
         (cut,) = [cut for cut in view(here.cluster).captured(epoch).inputs if cut.app == "till"]
         assert (cut.topic, cut.position) == ("change", 3)
-        stream.cancel()
-
-
-async def test_what_may_be_received_is_named_and_a_stream_ends_with_its_process() -> None:
-    async with door(Bounds(grace_s=0.05)) as here:
-        other = here.stub.Join(pb.JoinRequest(node_id="till", inputs=[pb.Input(topic="deposits")]))
-        assert await refused(other.read()) == (
-            Status.PERMISSION_DENIED,
-            "topic 'deposits' may not be received from; the service has to be started with it as a remote input",
-        )
-        receive = pb.ReceiveRequest(node_id="till")
-        assert (await refused(here.stub.Receive(receive).read()))[0] is Status.FAILED_PRECONDITION
-        stream, _ = await here.join(inputs=[pb.Input(topic="change")])
-        messages = here.stub.Receive(receive)
-        here.consumer.white(CHANGE, b"1")
-        assert (await heard(messages)).value == b"1"
         stream.cancel()
         code, why = await refused(heard(messages))
         assert code is Status.FAILED_PRECONDITION and "its connection was lost" in why

@@ -68,6 +68,7 @@ REFUSED: Final[list[tuple[str, Any, int, str, str]]] = [
         ("POST /v1/snapshots/one/query", {"sql": sql}, 400, "bad-input", "")
         for sql in ("DELETE FROM state", "SELECT 1; SELECT 2", "nonsense")
     ),
+    ("POST /v1/snapshots/one/query", {"sql": "SELECT 1", "rows_max": 1_001}, 400, "bad-input", ""),
     *(
         ("POST /v1/snapshots/one/assemble", {"invariants": [path]}, 400, "bad-input", "")
         for path in ("/snapshots", "../x.sql", "/etc/passwd")

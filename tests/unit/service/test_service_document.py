@@ -6,7 +6,6 @@ import json
 import re
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
@@ -18,7 +17,7 @@ from snapkafka.service import ROUTES, document
 from tests.unit.service.test_service_rest import ACCEPTED, REQUEST, SHOWN
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import in_state
-from tests.worlds.service_world import STORAGE, asked, assembled, served, until
+from tests.worlds.service_world import STORAGE, asked, assembled, served
 
 DOCUMENT = json.loads(encode(document()))
 SCHEMAS = DOCUMENT["components"]["schemas"]
@@ -26,53 +25,32 @@ SNAPSHOT = "/v1/snapshots/{snapshot_id}"
 PAGE = files("snapkafka.service") / "page"
 FILES = sorted(item.name for item in PAGE.iterdir())
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
-#: Route of the document, what is asked, and with which body.
-ANSWERS: list[tuple[str, str, dict[str, Any] | None]] = [
-    ("/v1/snapshots", "/v1/snapshots", None),
-    *((SNAPSHOT, f"/v1/snapshots/{name}", None) for name in ("before", "failed", "running")),
-    (f"{SNAPSHOT}/diff", "/v1/snapshots/before/diff?against=after", None),
-    (f"{SNAPSHOT}/query", "/v1/snapshots/before/query", {"sql": "SELECT key FROM state"}),
-    (f"{SNAPSHOT}/assemble", "/v1/snapshots/before/assemble", {}),
-    *((path, path, None) for path in ("/v1/access", "/v1/doctor", "/v1/invariants", "/v1/restores")),
-    ("/v1/snapshots/trigger", "/v1/snapshots/trigger", asked()),
-    ("/v1/snapshots/trigger", "/v1/snapshots/trigger", asked(ttl_ms=1)),
-]
 
 
-def test_answers_are_those_of_the_document_and_have_what_the_page_reads(tmp_path: Path) -> None:
-    """Of snapshots that are assembled, that failed, and that run."""
+def test_what_the_page_reads_is_there() -> None:
+    for file, name, kind in (("main.js", "row", "SnapshotInfo"), ("detail.js", "told", "Details")):
+        read = set(re.findall(rf"\b{name}\.(\w+)", (PAGE / file).read_text("utf-8")))
+        assert read and read <= SCHEMAS[kind]["properties"].keys()
+
+
+def test_a_snapshot_is_drawn_as_soon_as_there_is_anything_to_draw(tmp_path: Path) -> None:
+    """One that is assembled, one that failed, and one that runs; of the first each check says what it is about."""
     cluster = FakeCluster()
     worker = Worker(cluster.the_ledger, "shop", "orders")
     with served(cluster, (str(tmp_path), STORAGE)) as client:
-        assembled(cluster, client, tmp_path, "before", state=[in_state("x", "1")])
-        assembled(cluster, client, tmp_path, "after", state=[in_state("x", "2")])
+        assembled(cluster, client, tmp_path, "good", state=[in_state("x", "1")])
         worker._reports = False
         for name in ("failed", "running"):
-            trigger = asked(snapshot_id=name, target_storage_uri=str(tmp_path))
-            epoch = client.post("/v1/snapshots/trigger", json=trigger).json()["epoch"]
+            epoch = client.post("/v1/snapshots/trigger", json=asked(snapshot_id=name)).json()["epoch"]
             if name == "failed":
                 cluster.the_ledger.put(Abort(n=3, epoch=epoch, code="ttl", reason="late", culprit="shop"))
-        until(lambda: client.get("/v1/snapshots").json()["total"] == 4, "four snapshots")
-        rows = {row["snapshot_id"]: row for row in client.get("/v1/snapshots").json()["snapshots"]}
-        told = client.get("/v1/snapshots/before").json()
-        for name in rows:  # drawn as soon as there is anything to draw
+        for name in ("good", "failed", "running"):
             answer = client.get(f"/v1/snapshots/{name}/diagram.svg")
             assert (answer.status_code, answer.headers["content-type"]) == (200, "image/svg+xml"), name
-        for template, path, body in ANSWERS:
-            answer = client.get(path) if body is None else client.post(path, json=body)
-            assert answer.status_code in (200, 202, 400), answer.text
-            operation = DOCUMENT["paths"][template]["get" if body is None else "post"]
-            found = operation["responses"].get(str(answer.status_code), operation["responses"]["default"])
-            (content,) = found["content"].values()
-            schema = {**content["schema"], "components": DOCUMENT["components"]}
-            Draft202012Validator(schema).validate(answer.json())
-    read = set(re.findall(r"\brow\.(\w+)", (PAGE / "main.js").read_text("utf-8")))
-    assert len(read) > 15
-    assert all(read <= row.keys() for row in rows.values())
-    assert set(re.findall(r"\btold\.(\w+)", (PAGE / "detail.js").read_text("utf-8"))) <= told.keys()
-    assert rows["running"]["waits_for"] and rows["failed"]["failure"]["reason"] == "late"
-    checks = {check["name"]: (check["title"], check["says"]) for check in told["checks"]}
-    assert checks.keys() & CHECKS.keys() and checks.items() <= CHECKS.items()
+        checks = client.get("/v1/snapshots/good").json()["checks"]
+        assert client.get("/v1/snapshots/failed").json()["failure"]["reason"] == "late"
+    titles = {check["name"]: (check["title"], check["says"]) for check in checks}
+    assert titles.keys() & CHECKS.keys() and titles.items() <= CHECKS.items()
 
 
 def test_the_document_has_every_route_once_and_its_schemas_fit_the_contract() -> None:

@@ -270,31 +270,27 @@ def test_health_readiness_and_metrics_and_a_broker_that_is_away(cluster: FakeClu
 # -- the namespace as a whole ---------------------------------------------------------------------------------
 
 
-def begun(n: int, plan: str, **more: Any) -> Restore:
-    return Restore(
-        n=n, plan=plan, stage="begun", snapshot="friday", epoch=9, apps=("shop",), who="anna", **more
-    )
-
-
 def test_restores_are_listed_with_their_stage(cluster: FakeCluster) -> None:
-    ledger = cluster.the_ledger
-    ledger.put(begun(1, "p1"))
-    ledger.put(Restore(n=2, plan="p1", stage="aborted", reason="asked for"))
-    ledger.put(begun(3, "p2"))
-    ledger.put(begun(4, "p2", author=77))
+    def put(stage: Any, plan: str, **more: Any) -> None:
+        of: dict[str, Any] = (
+            {"snapshot": "friday", "epoch": 9, "apps": ("shop",), "who": "anna"} if stage == "begun" else {}
+        )
+        cluster.the_ledger.put(Restore(n=1, plan=plan, stage=stage, **of, **more))
+
+    def listed() -> list[tuple[Any, ...]]:
+        names = "plan", "stage", "reason", "closed_at"
+        found = client.get("/v1/restores").json()["restores"]
+        return [tuple(it[name] if name != "closed_at" else bool(it[name]) for name in names) for it in found]
+
+    put("begun", "p1")
+    put("aborted", "p1", reason="asked for")
+    put("begun", "p2")
+    put("begun", "p2", author=77)
     with served(cluster) as client:
-        open_one, aborted = client.get("/v1/restores").json()["restores"]
-        assert (aborted["plan"], aborted["stage"], aborted["reason"]) == ("p1", "aborted", "asked for")
-        assert aborted["closed_at"] is not None
-        assert (open_one["stage"], open_one["initiated_by_node_id"]) == ("begun", "anna")
-        assert open_one["closed_at"] is None
-        end = LogEnd(topic="orders", partition=0, end=5)
-        ledger.put(Restore(n=5, plan="p2", stage="done", author=77, ends=(end,)))
-        until(lambda: client.get("/v1/restores").json()["restores"][0]["stage"] == "done", "the end")
-        done = client.get("/v1/restores").json()["restores"][0]
-        assert done["closed_at"] is not None
-        for method in ("POST", "DELETE", "PUT"):
-            assert client.request(method, "/v1/restores").status_code == 405
+        assert listed() == [("p2", "begun", None, False), ("p1", "aborted", "asked for", True)]
+        put("done", "p2", author=77, ends=(LogEnd(topic="orders", partition=0, end=5),))
+        assert listed()[0] == ("p2", "done", None, True)
+        assert client.post("/v1/restores").status_code == 405
 
 
 def test_forks_are_listed_and_read_once_for_many_requests(cluster: FakeCluster) -> None:
