@@ -145,13 +145,13 @@ async def test_who_waits_tries_again_what_failed_by_something_that_passes(
 
 
 async def test_show_has_what_one_waits_for(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
     Worker(cluster.the_ledger, "tills", "sales", reports=False)
     cluster.the_ledger.put(Hello(n=9, app="tills", missing=("to-pay",)))
     started = await ops.trigger(cluster, "ns", snapshot_id="runs")
     found = await ops.show(cluster, "ns", "runs", clock=lambda: started.triggered_ms + 250)
-    assert found.status is Status.CAPTURING
     assert [(wait.app, wait.waited_ms) for wait in found.waits] == 2 * [("tills", 250)]
-    assert (found.positions, len(found.unread)) == ((), 1)
+    assert (found.status, found.positions, len(found.unread)) == (Status.CAPTURING, (), 1)
 
 
 async def test_shown_by_a_moment_is_the_last_one_captured_by_then(cluster: FakeCluster) -> None:
