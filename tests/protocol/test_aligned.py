@@ -43,19 +43,6 @@ def aligned(world: World, *processes: Process, sends: tuple[AppSends, ...] = (FR
     return world.take(*processes, name=f"aligned {world.number()}", align=True, sends=sends)
 
 
-def test_r16_inputs_that_are_held_after_the_cut_go_on_once_they_have_moved() -> None:
-    """One process of an app has cut, and holds back its inputs until the other one ends an event and reports."""
-    world = World()
-    one, two = Process(world, "front", (A,)), Process(world, "front")
-    settle(one, two)
-    two.start(A, 7)
-    epoch = aligned(world, one, two)
-    assert Hold(epoch=epoch, inputs=True) in one.asked and LetGo() not in one.asked
-    one.feed(InputsRevoked())
-    one.give(A, generation=2)
-    assert LetGo() in one.asked and world.failure(epoch).code == INPUT_MOVED
-
-
 @pytest.mark.parametrize("moved", [InputsRevoked(), InputsRevoked(undone_from=())])
 def test_r16_an_input_that_moves_fails_the_snapshot_and_lets_go(moved: InputsRevoked) -> None:
     world = World()

@@ -25,7 +25,6 @@ from snapkafka.protocol import (
     LedgerRead,
     LedgerRecord,
     LedgerState,
-    Retire,
     Status,
     StopAsked,
     Trigger,
@@ -36,7 +35,7 @@ from snapkafka.protocol import (
 from snapkafka.protocol.ledger_fold import KEEP_NAMES
 from tests.sim.ledgers import ledger
 
-from .world import A, B, Process, World, settle
+from .world import A, Process, World, settle
 
 N = 10**9  # numbers of checkpoints: no other author without an id has these
 
@@ -199,19 +198,6 @@ def test_there_is_none_of_a_ledger_whose_beginning_is_missing(world: World, p: P
     assert take_checkpoint(entries, first_n=N, start=2) == []
 
 
-def test_the_name_of_a_snapshot_that_is_kept_no_more_stays_taken(
-    world: World, p: Process, q: Process
-) -> None:
-    """R1: The first `Trigger` of an (id, attempt) is the snapshot; later ones are no epochs."""
-    world.append(Abort(n=1, epoch=world.trigger("x"), code="x", reason="y"))
-    settle(p, q)
-    state = behind(world)
-    assert state.snapshots == {}
-    for n, attempt in ((2, 1), (3, 2)):
-        state.apply(state.end, Trigger(n=n, id="x", attempt=attempt))
-        assert state.is_epoch(state.end) == (attempt == 2)
-
-
 def test_only_the_latest_captured_snapshots_are_kept(world: World, p: Process, q: Process) -> None:
     epochs = []
     for k in range(4):
@@ -248,21 +234,6 @@ def test_what_was_contaminated_stays_so_however_long_ago_who_came_back_has_left(
     state = behind(world)
     assert state.snapshots[epoch].contaminated == world.snapshot(epoch).contaminated
     assert {*state.processes} == {void, p.id, q.id, heir.id}
-
-
-def test_an_app_stays_retired_for_the_snapshots_that_are_kept_and_for_those_to_come(
-    world: World, p: Process, q: Process
-) -> None:
-    p.feed(StopAsked())
-    world.append(Retire(n=1, app="p"))
-    epoch = world.take(q, name="without p")
-    again = Process(world, "p", (A,))
-    again.feed(StopAsked())
-    assert behind(world).retired_apps() == set()
-    world.append(Retire(n=2, app="p"))
-    state = behind(world)
-    assert state.snapshots[epoch].expected == world.snapshot(epoch).expected == {("q", B)}
-    assert (state.snapshots[epoch].status, state.retired_apps()) == (Status.CAPTURED, {"p"})
 
 
 def test_names_are_taken_for_so_many_snapshots_whoever_reads(world: World) -> None:

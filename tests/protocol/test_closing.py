@@ -71,15 +71,6 @@ def test_r7_a_white_send_that_will_leave_as_another_or_never_aborts(
     assert world.snapshot(next_one).status is Status.CAPTURED
 
 
-def test_r7_a_seq_that_was_never_appended_is_given_again(world: World, p: Process) -> None:
-    """Design, section 4: `seq` counts per (process, topic-partition), so that a gap can accuse (V1)."""
-    assert p.send(B).seq == 0
-    effect = p.machine.send_entered(None)
-    p.machine.send_unstamped(effect, B, p.machine.send_stamped(effect, B))
-    p.machine.colours.sent_to(B).unused(*[p.machine.colours.stamp(B)] * 2)
-    assert p.send(B).seq == 1
-
-
 def test_r7_a_marker_that_cannot_be_sent_aborts(world: World, p: Process, q: Process) -> None:
     """R7: `Report` when report, white sends and markers are acknowledged."""
     other = world.trigger("other")
@@ -112,18 +103,6 @@ def test_r15_a_marker_that_cannot_be_sent_by_who_was_taken_for_dead_meanwhile_ha
     p.catch_up()
     assert p.machine.process is None, "else nothing is shown"
     assert p.feed(MarkerSettled(epoch=epoch, tp=B, failure="not allowed")) == []
-
-
-def test_what_comes_back_after_the_snapshot_is_decided_is_harmless(
-    world: World, p: Process, q: Process
-) -> None:
-    """R4: it needs no undo."""
-    p.start(A, 0)
-    epoch = world.take(p, q)
-    world.append(Abort(n=1, epoch=epoch, code="x", reason="y"))
-    settle(p, q)
-    assert p.feed(MarkerSettled(epoch=epoch, tp=B, offset=0)) == []
-    assert p.feed(MarkerSettled(epoch=epoch, tp=B, failure="late")) == []
 
 
 def fail(p: Process, *, refused: bool) -> int:
@@ -225,17 +204,6 @@ def test_r8_an_end_that_the_author_may_not_read_is_not_known(world: World, p: Pr
     epoch = world.take(p, q, ends=(LogEnd(topic="b", partition=0, end=5),))
     cuts = world.fold.captured(epoch).inputs
     assert [(cut.topic, cut.log_end, cut.end_known) for cut in cuts] == [("a", 1, False), ("b", 5, True)]
-
-
-def test_r8_that_somebody_who_has_left_is_declared_dead_does_not_matter(
-    world: World, p: Process, q: Process
-) -> None:
-    third = Process(world, "r", ())
-    world.append(Bye(process=third.id, n=99))
-    at = len(world.ledger)
-    world.append(Dead(n=77, dead=third.id))
-    epoch = world.take(p, q, asked_at=at)
-    assert world.snapshot(epoch).status is Status.CAPTURED
 
 
 # -- topics that were recreated: ends of the old one stand for nothing (R7; design, 12) ----------------------------

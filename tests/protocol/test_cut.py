@@ -16,8 +16,6 @@ from snapkafka.protocol import (
     Report,
     Status,
     TopicPartition,
-    Trigger,
-    TurnedRed,
 )
 from snapkafka.protocol.captured_snapshot import NeverRead
 from snapkafka.protocol.cut import SKIPPED_MAX
@@ -25,15 +23,6 @@ from snapkafka.protocol.records import Skipped, WhyUnread
 
 from .steps import Play
 from .world import A, B, Process, World, records, settle
-
-
-def test_r2_who_asked_hears_its_own_trigger(world: World) -> None:
-    """`hear` is for tests and proof; the process that asked for the snapshot cuts for it in any case."""
-    q = Process(world, "q", (B,), hear=frozenset({"headers"}))
-    epoch = world.append(Trigger(process=q.id, n=5, id="mine")) + 1
-    q.catch_up()
-    assert q.epoch == epoch
-    assert TurnedRed(epoch=epoch, previous=0, heard="trigger") in q.asked
 
 
 def test_r3_of_two_agents_each_has_its_own_position(world: World) -> None:

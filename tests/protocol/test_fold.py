@@ -55,15 +55,6 @@ def test_a_snapshot_has_what_the_changelogs_promised_before_it() -> None:
     assert [kept.uncompacted_ms for kept in fold.captured(4).retention] == [20]
 
 
-def test_the_ledger_is_read_in_its_order() -> None:
-    fold = fold_of(None, None)
-    with pytest.raises(AssertionError):
-        fold.apply(1, None)
-    fold.apply(7, Hello(n=1, app="p"))
-    assert fold.end == 8, "offsets need not be contiguous"
-    assert [view.process for view in fold.living()] == [7]
-
-
 HELLO, ASSIGNED = Hello(n=1, app="p"), Assigned(process=0, n=1, generation=1, inputs=(A,))
 CUT = Report(
     process=0, n=2, epoch=3, previous=0, heard="ledger", assigned=1,
