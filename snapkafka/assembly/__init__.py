@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from snapkafka.lazy import lazily
 
 if TYPE_CHECKING:
-    from .base import find_base, require_offsets
+    from .base import base_or_whole, require_offsets
     from .command import main
     from .invariant_files import Invariant, load, parameters_of, parse_parameters, ready_made
     from .invariants import Tables, in_folder, published

@@ -13,7 +13,7 @@ from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, Unkn
 from snapkafka.manifest import LedgerEntry, Manifest, ParentEntry, state_table
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, SenderEnd
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.store import Store, require_state, state_parts
+from snapkafka.store import Store, require_state, state_parents
 
 from .rows import changelogs_by_place
 
@@ -55,11 +55,16 @@ def base_or_whole(
     """Return the base of a snapshot. An incremental one that cannot build on its parent has none, and its whole state
     is read: the second item is the reason.
 
+    Args:
+        ledger: of the snapshot.
+        isolation: how its log will be read.
+
     Raises:
-        SnapkafkaError: see `find_base`; the snapshot is assembled already, and others may build on its rows.
+        UnknownSnapshotError, BadInputError, StorageError: it cannot build on its parent, and it is assembled already:
+            others may build on its rows.
     """
     try:
-        base = find_base(store, captured, ledger, isolation=isolation)
+        base = _base(store, captured, ledger, isolation)
         for part in base.parts if base is not None else ():
             require_state(store, part, hashed=True)
     except (UnknownSnapshotError, BadInputError, StorageError) as error:  # no such parent, or an unfit one
@@ -69,18 +74,7 @@ def base_or_whole(
     return base, ""
 
 
-def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolation: str) -> Base | None:
-    """Return the base of a snapshot; None: it is a full one.
-
-    Args:
-        ledger: of the snapshot.
-        isolation: how its log will be read.
-
-    Raises:
-        UnknownSnapshotError: its parent is not in this storage.
-        BadInputError: its parent cannot be its base.
-        StorageError: a snapshot on which the parent builds, or a file of its state, is missing or has changed.
-    """
+def _base(store: Store, captured: Captured, ledger: LedgerEntry, isolation: str) -> Base | None:
     if captured.type != "incremental":
         return None
     try:
@@ -95,7 +89,7 @@ def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolatio
             f"snapshot {captured.id} cannot build on {parent.id}: {why}", hint=f"{FULL}, and build on that"
         )
     starts = _starts(captured, parent)
-    return Base(parts=state_parts(store, parent), starts=starts, seams=_seams(parent, starts))
+    return Base(parts=(*state_parents(store, parent), parent), starts=starts, seams=_seams(parent, starts))
 
 
 def view_on(base: Base | None, view: CutView, triggered_ms: int) -> CutView:

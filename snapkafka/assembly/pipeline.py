@@ -18,7 +18,7 @@ from snapkafka.kafka.cluster.external_groups import external_readers, still_open
 from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.manifest import InvariantEntry, Manifest, OpenEntry, TableEntry
 from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
+from snapkafka.store import Store, open_manifest, open_store, read_manifest, require_state, state_parents
 from snapkafka.units import format_bytes
 
 from . import split_keys
@@ -155,7 +155,8 @@ def _verified(job: Job, engine: Chosen, path: str) -> JobResult:
     spec, connection, began = job.spec, job.connection(), time.monotonic()
     store, manifest = read_manifest(path)
     if spec.tables:  # what is gone, or is not what was built on, is refused before an engine starts
-        state_parts(store, manifest)
+        state_parents(store, manifest)
+        require_state(store, manifest)
     name = open_manifest(path)[1]
     # The place is one that leads there from wherever it is read later.
     place, sha256 = store.place(name), store.sha256(name)

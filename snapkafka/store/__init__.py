@@ -6,7 +6,7 @@ with store.staging(id) as folder:  # tables are written here ...
     ...
     store.publish(manifest, folder)  # ... and appear together with their manifest, or not at all
 
-`state_parts` lists the snapshots whose rows make up the state of one, `chained_sql` reads them.
+`state_parents` lists the snapshots on which one builds, `chained_sql` reads the state of all.
 """
 
 from .database import sql_name, sql_of_files, sql_text
@@ -17,7 +17,6 @@ from .integrity import (
     places_of,
     require_state,
     state_parents,
-    state_parts,
 )
 from .local_files import LocalFiles
 from .store import LEFTOVER_AFTER_S, Damage, Leftover, Store, manifest_name

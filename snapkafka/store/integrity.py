@@ -26,23 +26,15 @@ from .store import Damage, Store
 KEY: Final = ("app", "table_name", "changelog_topic", "partition", "key_raw")
 
 
-def state_parts(store: Store, manifest: Manifest) -> tuple[Manifest, ...]:
-    """List the snapshots whose tables (`manifest.state_table`) make up the state of one: a full one, then those that
-    build on it, oldest first; the last is the requested one. A full snapshot has only itself.
+def state_parents(store: Store, manifest: Manifest) -> tuple[Manifest, ...]:
+    """List the snapshots on which one builds: a full one, then those that build on it, oldest first. Their tables
+    (`manifest.state_table`) and its own make up its state. A full snapshot has none.
 
     Each is checked to be the one that was built on, and its files to exist in their sizes.
 
     Raises:
-        StorageError: a snapshot of the chain, or a file of its state, is missing or is not what it was.
-        BadInputError: the manifest names no table of state.
+        StorageError: one of them, or a file of its state, is missing or is not what it was.
     """
-    parents = state_parents(store, manifest)
-    require_state(store, manifest)
-    return *parents, manifest
-
-
-def state_parents(store: Store, manifest: Manifest) -> tuple[Manifest, ...]:
-    """List `state_parts` without the last one, which may itself be broken."""
     parents = []
     for parent in manifest.parents:
         lost, hint = f"snapshot {manifest.id} builds on {parent.id}, which", _again(parent.id, manifest.id)
@@ -82,10 +74,10 @@ def _again(*names: str) -> str:
 
 
 def chained_sql(parts: Sequence[Iterable[str]]) -> str:
-    """Return a query of DuckDB for the state of `state_parts`, with the columns of the table `state`.
+    """Return a query of DuckDB for the state of a snapshot, with the columns of the table `state`.
 
     Args:
-        parts: the places of the files of each part.
+        parts: the places of the files of its parents, oldest first, and of its own.
     """
     full, *deltas = map(sql_of_files, parts)
     if not deltas:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from snapkafka.assembly import Desk, Invariant, Job, Settings, find_base, published, require_offsets
+from snapkafka.assembly import Desk, Invariant, Job, Settings, base_or_whole, published, require_offsets
 from snapkafka.assembly.base import view_on
 from snapkafka.assembly.embedded import EmbeddedEngine
 from snapkafka.assembly.invariants import MAIN, opened
@@ -76,7 +76,7 @@ class Engine:
                 facts = ClusterFacts(external_readers=desk.facts(captured, sinks).external_readers)
             base = None
             if not whole:
-                base = find_base(store, captured, settings.ledger, isolation=settings.spec.isolation)
+                base, _ = base_or_whole(store, captured, settings.ledger, isolation=settings.spec.isolation)
             return self.assembled(view, settings, store, base=base, wanted=tuple(wanted), facts=facts)
 
     def verify(self, stage: Stage, name: str = "snap", folder: Path | None = None, **options: Any) -> Checked:

@@ -13,7 +13,7 @@ import pytest
 from snapkafka.assembly import published
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import STATE, Manifest, state_table
-from snapkafka.store import state_parts
+from snapkafka.store import state_parents
 from tests.unit.base.test_manifest import example
 from tests.worlds.on_disk import write_snapshot
 from tests.worlds.stores import LocalStore
@@ -50,7 +50,7 @@ def test_of_a_key_what_the_latest_snapshot_has_counts(
             chain.append(write_snapshot(store, name, epoch, parent=chain[-1], state_delta=rows))
         else:
             chain.append(write_snapshot(store, name, epoch, state=rows))
-    assert [part.id for part in state_parts(store, chain[-1])] == [*CHAIN]
+    assert [*state_parents(store, chain[-1])] == chain[:-1]
     (docs,) = re.findall(r"```sql\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
     files = {it.id: str([file.path for file in state_table(it).files]) for it in chain}
     docs = re.sub(r"\['(\w+)/[^]]*\]", lambda list_: files[list_[1]], docs)
@@ -60,6 +60,6 @@ def test_of_a_key_what_the_latest_snapshot_has_counts(
         assert (len(found), {*found}) == (len(WHOLE), WHOLE), sql
 
 
-def test_a_manifest_without_state_is_said(tmp_path: Path) -> None:
+def test_a_manifest_without_state_is_said() -> None:
     with pytest.raises(BadInputError):
-        state_parts(LocalStore(tmp_path), dataclasses.replace(example(), tables=()))
+        state_table(dataclasses.replace(example(), tables=()))
