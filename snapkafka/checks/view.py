@@ -327,8 +327,7 @@ class CutView:
         found: dict[TopicPartition, list[tuple[Recorded, InputCut]]] = defaultdict(list)
         for item in self.captured.recorded:
             tp = TopicPartition(item.topic, item.partition)
-            if self.living(item.sender) and tp not in self.recreated:
-                found[tp] += [(item, source) for source in self.inputs.get(tp, []) if source.app == item.app]
+            found[tp] += [(item, source) for source in self.inputs.get(tp, []) if source.app == item.app]
         return found
 
     @cached_property

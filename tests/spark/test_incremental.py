@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from snapkafka.assembly import columns
 from snapkafka.assembly.manifest import logs_of
@@ -13,7 +13,7 @@ from snapkafka.checks import CutView, LogBounds, LogRecord, reading_ranges
 from snapkafka.checks.v3_state import facts_of
 from snapkafka.manifest import STATE_DELTA
 from snapkafka.protocol import Captured, ChangelogCut, ProcessCut, TopicPartition
-from tests.spark.at_hand import row_of, state_of
+from tests.spark.at_hand import record, row_of, state_of, within
 from tests.worlds.oracle import whole
 
 EPOCHS = (1_000_000, 2_000_000, 3_000_000)
@@ -26,25 +26,17 @@ CONTENT: Mapping[str, tuple[tuple[bytes | None, ...], tuple[bytes | None, ...]]]
     "windowed": ((b'["k",[1.0,10.9]]', b'["k",[11.0,20.9]]'), (b"1", b"2", None)),
 }
 Starts = Mapping[TopicPartition, int]
-Rows = list[Mapping[str, Any]]
+Rows = list[dict[str, Any]]
 Row = tuple[str, int, bytes | None, bytes | None, int]
 
 
-class Written(NamedTuple):
-    """A record with what is in it."""
-
-    record: LogRecord
-    key: bytes | None
-    value: bytes | None
-
-
-def grown(rng: random.Random, worlds: int) -> tuple[list[Written], list[CutView]]:
-    """Return random changelogs, and three snapshots of them, one after the other.
+def grown(rng: random.Random, worlds: int) -> tuple[Rows, list[CutView]]:
+    """Return rows of random changelogs, and three snapshots of them, one after the other.
 
     Colours stand among each other in them as they may: several writers in one partition, processes that leave and are
     born in between, events that go on in an old colour behind red ones, records of nobody, markers, deletes.
     """
-    written: list[Written] = []
+    written: Rows = []
     cuts: list[list[ChangelogCut]] = [[] for _ in EPOCHS]
     processes: list[list[ProcessCut]] = [[] for _ in EPOCHS]
     bounds: dict[TopicPartition, LogBounds] = {}
@@ -55,12 +47,12 @@ def grown(rng: random.Random, worlds: int) -> tuple[list[Written], list[CutView]
             left = rng.choice((0, 1, 2, 9, 9, 9))
             for snapshot in range(_born_after(process), len(EPOCHS)):
                 processes[snapshot].append(ProcessCut(process=process, app="app", left=left <= snapshot))
-        log = [Written(it, *map(rng.choice, CONTENT[kind])) for it in _log(rng, tp, born)]
+        log = [row_of(it, *map(rng.choice, CONTENT[kind])) for it in _log(rng, tp, born)]
         of = ChangelogCut(app="app", table=kind, topic=tp[0], topic_id="", partition=tp[1], end=0, process=1)
         of = replace(of, sets=kind == "sets", windowed=kind == "windowed")
-        for snapshot, ends in enumerate(_ends(rng, [it.record.offset for it in log] or [0])):
+        for snapshot, ends in enumerate(_ends(rng, [row["offset"] for row in log] or [0])):
             cuts[snapshot] += [replace(of, end=end) for end in ends]
-        bounds[tp] = LogBounds(start=0, end=log[-1].record.offset + 1 if log else 0)
+        bounds[tp] = LogBounds(start=0, end=log[-1]["offset"] + 1 if log else 0)
         written += log
     common: dict[str, Any] = {"attempt": 1, "storage": "", "inputs": (), "senders": ()}
     return written, [
@@ -106,37 +98,30 @@ def _ends(rng: random.Random, offsets: list[int]) -> Iterator[tuple[int, ...]]:
         yield (reached, rng.randint(0, reached)) if rng.random() < 0.3 else (reached,)
 
 
-def _state(view: CutView, written: list[Written], parent: CutView | None = None) -> Rows:
-    return [*state_of(view, [row_of(*item) for item in written], parent)]
-
-
-def _folded(view: CutView, written: list[Written]) -> set[Row]:
+def _folded(view: CutView, written: Rows) -> set[Row]:
     """The state of tables whose last records count, by a fold of what is white."""
-    last = {(it.record.tp, it.key): it for it in written if view.in_state(it.record)}
-    sets = {tp for tp, cuts in view.changelogs.items() if cuts[0].sets}
-    kept = [it for (tp, _), it in last.items() if tp not in sets and it.value is not None]
-    return {(*it.record.tp, it.key, it.value, it.record.offset) for it in kept}
+    last = {(it.log.tp, it.key): it for it in map(record, written) if view.in_state(it.log)}
+    kept = [it for (tp, _), it in last.items() if not view.changelogs[tp][0].sets and it.value is not None]
+    return {(*it.log.tp, it.key, it.value, it.offset) for it in kept}
 
 
-def _read(view: CutView, written: list[Written], starts: Starts | None = None) -> list[Written]:
+def _read(view: CutView, written: Rows, starts: Starts | None = None) -> Rows:
     """The records that the snapshot is assembled from."""
-    ranges = {item[:2]: item for item in reading_ranges(CutView(view.captured, view.bounds, starts))}
-    found = ((it, ranges.get(it.record[:2])) for it in written)
-    return [it for it, of in found if of is not None and of.start <= it.record.offset < of.end]
+    return within(written, reading_ranges(CutView(view.captured, view.bounds, starts)))
 
 
-def _starts(view: CutView, written: list[Written]) -> Starts:
+def _starts(view: CutView, written: Rows) -> Starts:
     """Where a delta on this snapshot begins."""
     lines: dict[TopicPartition, list[LogRecord]] = {tp: [] for tp in view.changelogs}
-    for item in written:
-        lines[item.record.tp].append(item.record)
+    for it in map(record, written):
+        lines[it.log.tp].append(it.log)
     found = logs_of(view, {tp: facts_of(view, whole(tp, of)) for tp, of in lines.items()})
     starts = {TopicPartition(log.topic, log.partition): log.settled for log in found}
     return {tp: at for tp, at in starts.items() if at is not None and not view.changelogs[tp][0].sets}
 
 
 def _resolved(full: Rows, *deltas: Rows) -> Rows:
-    """The whole state, as `store.state_sql` has it."""
+    """The whole state, as `store.chained_sql` has it."""
     places = ("changelog_topic", "partition", "key_raw")
     found = {tuple(row[it] for it in places): row for rows in (full, *deltas) for row in rows}
     return [row for row in found.values() if not row.get("deleted", False)]
@@ -154,17 +139,17 @@ def test_a_chain_of_three_has_the_rows_of_the_whole() -> None:
     seed = random.randrange(10**9)
     written, views = grown(random.Random(seed), WORLDS)
     read = _read(views[0], written)
-    full, deltas, starts = _state(views[0], read), list[Rows](), _starts(views[0], read)
-    expected = [_state(view, written) for view in views]
+    full, deltas, starts = state_of(views[0], read), list[Rows](), _starts(views[0], read)
+    expected = [state_of(view, written) for view in views]
     assert len({frozenset(_rows(state)) for state in expected}) == 3
     assert _rows(full) == _rows(expected[0]), f"seed {seed}"
     for view, state in zip(views, expected, strict=True):
         assert _rows(state, kinds=("plain", "windowed")) == _folded(view, written), f"seed {seed}"
     for parent, child, state in zip(views, views[1:], expected[1:], strict=False):
         read = _read(child, written, starts)
-        deltas.append(_state(child, read, parent))
+        deltas.append(state_of(child, read, parent))
         assert _rows(_resolved(full, *deltas)) == _rows(state), f"seed {seed}, {child.captured.id}"
-        counted = {item.record[:3] for item in written if parent.in_state(item.record)}
+        counted = {it.log[:3] for it in map(record, written) if parent.in_state(it.log)}
         found = {(it[0], it[1], it[4]) for it in _rows(deltas[-1], kinds=("plain", "windowed"))}
         assert found and not counted & found, "nothing is there twice"
         starts = _starts(child, read)
@@ -173,7 +158,7 @@ def test_a_chain_of_three_has_the_rows_of_the_whole() -> None:
 
 def test_columns_of_a_delta_are_those_stated() -> None:
     written, views = grown(random.Random(2), 9)
-    rows = _state(views[1], _read(views[1], written), views[0])
+    rows = state_of(views[1], _read(views[1], written), views[0])
     assert {frozenset(row) for row in rows} == {frozenset(columns(STATE_DELTA))}
     assert {row["deleted"] for row in rows} == {True, False}
     assert all((row["value_raw"] is None) == row["deleted"] for row in rows)

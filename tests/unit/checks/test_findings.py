@@ -243,8 +243,8 @@ V1_V2_V4: dict[str, Case] = {
 }
 
 
-def recorded(start: int, end: int, app: str = "app", **changes: object) -> CutView:
-    item = Recorded(app=app, sender=1, topic="in", partition=0, start=start, end=end)
+def recorded(start: int, end: int, app: str = "app", sender: int = 1, **changes: object) -> CutView:
+    item = Recorded(app=app, sender=sender, topic="in", partition=0, start=start, end=end)
     return cut(recorded=(item,), **changes)
 
 
@@ -265,6 +265,7 @@ V4: dict[str, Case] = {
         recorded(2, 7), [*WHITE, sent(6, 5)], "recorded-differs in@6 1#5 app a2 b7"
     ),
     "recorded by another app": Case(recorded(3, 5, "else"), LOG),
+    "recorded of one that left": Case(recorded(2, 5, sender=2), [*LOG[:2], sent(2, 0, 2), *LOG[3:]]),
 }
 
 # -- V5: causes on the other side -------------------------------------------------------------------------------------
