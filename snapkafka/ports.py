@@ -40,10 +40,8 @@ class Ledger(Protocol):
     def read(
         self, start: int = 0, *, until: int | None = None, rest: Rest | None = None
     ) -> AsyncIterator[Entry]:
-        """Yield entries in order, live, or up to `until`; with a rest after each gulp if wanted."""
-
-    async def start(self) -> int:
-        """Return the first offset that exists."""
+        """Yield entries in order, live, or up to `until`; with a rest after each gulp if wanted. Where what stands at
+        `start` was deleted: from the beginning, as `LedgerState.apply` takes it."""
 
     async def end(self) -> int:
         """Return the next offset to be written."""

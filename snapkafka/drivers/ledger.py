@@ -23,10 +23,9 @@ from snapkafka.ports import Entry
 from snapkafka.protocol.actions import Hold
 from snapkafka.protocol.events import (
     Absence,
-    CheckpointGoesOn,
     Event,
-    LedgerBegins,
     LedgerRead,
+    LedgerRecreated,
     MarkerMet,
     RanWithout,
     RecordMet,
@@ -40,8 +39,6 @@ RETRY_S: Final = 1.0
 LEDGER_WAIT_S: Final = 2.0
 #: Of so many snapshots a worker that joins late remembers when they were captured: as many as its fold remembers.
 CAPTURED_MAX: Final = 64
-#: Of the records that a checkpoint stands for so many are folded before the host has its turn: some three milliseconds.
-FOLD_AT_ONCE: Final = 50
 #: Between two gulps, while snapshots are under way; by chance, so that not all workers read at once.
 GULP_S: Final = (0.05, 0.25)
 #: After these a record is not written any more.
@@ -94,23 +91,18 @@ class LedgerFollower:
     async def _read_on(self, host: Any, machine: WorkerProtocol) -> None:
         try:
             await host.ledger.open()
-            start = await host.ledger.start()
             if host.ledger_id != host.ledger.ledger_id:
                 host.ledger_id = host.ledger.ledger_id
                 host.other_ledger()
-            host.feed(LedgerBegins(start=start))
             self._opened.set()
             self._gulps = Gulps(self._rest_s)
-            async for read in host.ledger.read(max(start, machine.ledger.end), rest=self._gulps.rest):
+            async for read in host.ledger.read(machine.ledger.end, rest=self._gulps.rest):
                 self.take(read)
-                while machine.ledger.resuming:  # a checkpoint: the host has its turn between two pieces of it
-                    await asyncio.sleep(0)
-                    host.feed(CheckpointGoesOn(at_once=FOLD_AT_ONCE))
                 if isinstance(read.record, Hello | Restore | Checkpoint):
                     host.membership_read()
         except LedgerRecreatedError:
             host.log("the ledger %s was deleted and recreated; joining the new one", host.ledger.topic)
-            self._join_again(LedgerBegins(recreated=True))
+            self._join_again(LedgerRecreated())
         except LedgerCutShortError as error:
             host.metrics.count("ledger_cut_short")
             host.ledgers += 1  # what waits to be written has numbers that are used once more
@@ -146,7 +138,7 @@ class LedgerFollower:
             self._host.log("the ledger is read again")
         ledger, metrics, process = self._machine.ledger, self._host.metrics, self._machine.process
         before = list(ledger.open.values())
-        self._host.feed(LedgerRead(offset=read.offset, record=read.record, at_once=FOLD_AT_ONCE))
+        self._host.feed(LedgerRead(offset=read.offset, record=read.record))
         if self._machine.process not in (None, process):
             self._joined(read)
         metrics.count("ignored", "ledger-garbage", read.record is None)

@@ -255,7 +255,8 @@ class Checkpointed:
 def checkpoint_due(reading: LedgerReading, now_ms: int, *, keep_ms: int = KEEP_MS) -> int:
     """Count the records of the ledger that a checkpoint would remove now; 0 if that is not worth it yet."""
     old = sum(
-        offset >= reading.start and at_ms <= now_ms - keep_ms for offset, at_ms in reading.times_ms.items()
+        offset >= reading.state.start and at_ms <= now_ms - keep_ms
+        for offset, at_ms in reading.times_ms.items()
     )
     return old if old > DUE else 0
 
@@ -277,15 +278,14 @@ async def checkpoint(
         assert reading.entries is not None
         upto_ms = (now_ms or wall_ms()) - keep_ms
         old = list(itertools.takewhile(lambda entry: entry.timestamp_ms <= upto_ms, reading.entries))
+        if not old or old[-1].offset < reading.state.start:
+            return Checkpointed(namespace=namespace, upto=0, records=0, kept=0, chunks=0)
         chunks = take_checkpoint(
             ((entry.offset, entry.record) for entry in old),
             first_n=random.getrandbits(62),
-            start=reading.start,
             times_ms=reading.times_ms,
             fits=lambda chunk: len(encode(chunk)) <= RECORD_BYTES_MAX,
         )
-        if not old or not chunks:
-            return Checkpointed(namespace=namespace, upto=0, records=0, kept=0, chunks=0)
         for chunk in chunks:
             await work.ledger.append(chunk)
         upto = chunks[0].upto
@@ -293,7 +293,7 @@ async def checkpoint(
         return Checkpointed(
             namespace=namespace,
             upto=upto,
-            records=len(old),
+            records=sum(entry.offset >= reading.state.start for entry in old),
             kept=sum(len(chunk.kept) for chunk in chunks),
             chunks=len(chunks),
         )

@@ -53,13 +53,12 @@ from .events import (
     Absence,
     AssignedInput,
     ChannelEnded,
-    CheckpointGoesOn,
     Event,
     InputsAssigned,
     InputsRevoked,
     Joined,
-    LedgerBegins,
     LedgerRead,
+    LedgerRecreated,
     MarkerMet,
     MarkerSettled,
     RanWithout,
@@ -70,7 +69,7 @@ from .events import (
 )
 from .forking import fork_problem, prefixed
 from .hot_path import SendOutcome
-from .ledger_state import LedgerState, take_checkpoint
+from .ledger_state import LedgerState, from_checkpoint, take_checkpoint
 from .ledger_view import LedgerView
 from .offsets import (
     NOBODY,

@@ -16,31 +16,16 @@ class Joined:
 
 @value
 class LedgerRead:
-    """The ledger was read at `offset`; `record` is None for garbage. `at_once`: so many records of a checkpoint are
-    applied now, the others with `CheckpointGoesOn`; None: all of them."""
+    """The ledger was read at `offset`; `record` is None for garbage. A checkpoint that stands for what was removed
+    comes first (see `LedgerState.apply`)."""
 
     offset: int
     record: LedgerRecord | None
-    at_once: int | None = None
 
 
 @value
-class CheckpointGoesOn:
-    """Others had their turn: so many more records of a checkpoint are folded now (`LedgerRead.at_once`)."""
-
-    at_once: int
-
-
-@value
-class LedgerBegins:
-    """The ledger starts at `start`: older records were deleted, and a checkpoint stands for them. Fed before the first
-    record. A process that had not read up to there starts over: it cannot know what it missed.
-
-    `recreated`: the ledger was deleted and recreated, so every id and epoch of the old one is void.
-    """
-
-    start: int = 0
-    recreated: bool = False
+class LedgerRecreated:
+    """The ledger was deleted and recreated, so every id and epoch of the old one is void."""
 
 
 @value
@@ -160,8 +145,7 @@ class StopAsked:
 Event = (
     Joined
     | LedgerRead
-    | CheckpointGoesOn
-    | LedgerBegins
+    | LedgerRecreated
     | RecordMet
     | MarkerMet
     | ChannelEnded

@@ -61,12 +61,12 @@ class Fold(LedgerView):
 
     Args:
         history: remember every snapshot. Without, memory is bounded, whatever the ledger holds.
-        start: first offset of the ledger.
     """
 
-    def __init__(self, *, history: bool, start: int) -> None:
+    def __init__(self, *, history: bool) -> None:
         super().__init__()
-        self._history, self._start = history, start
+        self._history = history
+        self.start = 0  # what stood below was removed
         self._names: OrderedDict[tuple[str, int], None] = OrderedDict()  # the latest that are taken (R1)
 
     def _trigger(self, offset: int, record: Trigger) -> None:
@@ -235,7 +235,7 @@ class Fold(LedgerView):
             return  # the last: a copy, or overtaken by a later one
         app = view.hello.app
         view.assigned, view.assigned_n, view.member = offset, record.n, record.member
-        nobody = (UNKNOWN,) if self._start > 0 else ()  # a part of the ledger is gone
+        nobody = (UNKNOWN,) if self.start > 0 else ()  # a part of the ledger is gone
         mine = set()
         for tp in (*record.inputs, *record.changelogs):
             readers = self.readers.get((app, tp), nobody)

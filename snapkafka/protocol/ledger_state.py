@@ -18,10 +18,10 @@ stay taken.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, assert_never
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeGuard, assert_never
 
 from .ledger_fold import KEEP_DECIDED, KEEP_LEFT, Fold
 from .records import (
@@ -58,53 +58,33 @@ class LedgerState(Fold):
     Args:
         history: remember every snapshot, for tools that list them. Without, memory is bounded, whatever the ledger
             holds.
-        start: first offset of the ledger. If older records were removed, everything waits for a `Checkpoint`.
     """
 
-    def __init__(self, *, history: bool = True, start: int = 0) -> None:
-        super().__init__(history=history, start=start)
-        #: What was read of a ledger whose beginning is gone, until its checkpoint is whole; None: nothing is missing.
-        self._held: list[tuple[int, LedgerRecord | None]] | None = [] if start else None
-        #: Applies a checkpoint, a record at each step; None: nothing of it is left.
-        self._resuming: Iterator[None] | None = None
+    def __init__(self, *, history: bool = True) -> None:
+        super().__init__(history=history)
+        self._after: Checkpoint | None = None  # until what it kept is applied
 
     # -- feeding ----------------------------------------------------------------------------------------------
 
-    def apply(
-        self,
-        offset: int,
-        record: LedgerRecord | None,
-        *,
-        at_once: int | None = None,
-    ) -> None:
+    def apply(self, offset: int, record: LedgerRecord | None) -> None:
         """Apply the record at `offset`; `None` stands for garbage, which only moves the end.
 
-        Offsets rise but need not be contiguous (a transaction of somebody, a trimmed log).
-
-        Args:
-            at_once: with the last chunk of a checkpoint, apply so many of its records; `resume` applies the others.
-                None: all of them.
+        Offsets rise but need not be contiguous (a transaction of somebody, a trimmed log). Where older records were
+        removed, the checkpoint that stands for them comes first, then the records that it kept (see `from_checkpoint`).
         """
         assert offset >= self.end, "the ledger is read in its order"
-        self.resume()
+        if begins(record, offset):
+            assert self.end == 0, "another fold"
+            self._after, self.start = record, record.upto
+            return
+        if self._after is not None and offset >= self.start:
+            self._names = OrderedDict.fromkeys((name.id, name.attempt) for name in self._after.names)
+            self.highest_epoch = max(self.highest_epoch, self._after.highest_epoch)
+            self.left_at = self._after.left_at  # it keeps only some of those that left
+            self._after = None
         self.end = offset + 1
-        if self._held is not None:
-            self._held.append((offset, record))
-            if isinstance(record, Checkpoint):
-                self._begin_to_resume(self._held, record)
-                self.resume(at_once)
-        elif record is not None:
+        if record is not None:
             self._take(offset, record)
-
-    @property
-    def resuming(self) -> bool:
-        """Whether a complete checkpoint was read of which `resume` still has to apply some records."""
-        return self._resuming is not None
-
-    def resume(self, at_once: int | None = None) -> None:
-        """Apply so many more records of a checkpoint; None: all that are left."""
-        if self._resuming is not None:
-            deque(islice(self._resuming, at_once), maxlen=0)
 
     def _take(self, offset: int, record: LedgerRecord) -> None:
         """Apply a record that is no garbage."""
@@ -136,45 +116,9 @@ class LedgerState(Fold):
             case Fork():
                 self.fork = self.fork or record
             case Checkpoint():
-                pass  # for those who start here
+                pass  # for those who start with it
             case _:
                 assert_never(record)
-
-    @property
-    def whole(self) -> bool:
-        """Whether nothing is missing. False: the beginning of the ledger was deleted, and no checkpoint stands for it
-        yet."""
-        return self._held is None
-
-    def _begin_to_resume(self, held: list[tuple[int, LedgerRecord | None]], last: Checkpoint) -> None:
-        """Begin to apply a complete checkpoint: the records that it kept, then those read since it was taken."""
-        chunks = {
-            record.part: record
-            for _, record in held
-            if isinstance(record, Checkpoint)
-            and (record.n - record.part, record.upto) == (last.n - last.part, last.upto)
-        }
-        if len(chunks) >= last.parts and last.upto >= self._start:
-            self._resuming = self._resumed(held, [chunks[part] for part in sorted(chunks)])
-
-    def _resumed(
-        self, held: list[tuple[int, LedgerRecord | None]], chunks: Sequence[Checkpoint]
-    ) -> Iterator[None]:
-        """Apply one record of a checkpoint at each step; after the last one nothing is missing."""
-        last = chunks[-1]
-        for kept in (kept for chunk in chunks for kept in chunk.kept):
-            yield
-            self._take(kept.offset, kept.record)
-        self._names = OrderedDict.fromkeys(
-            (name.id, name.attempt) for chunk in chunks for name in chunk.names
-        )
-        self.highest_epoch = max(self.highest_epoch, last.highest_epoch)
-        self.left_at = last.left_at  # it keeps only some of those that left
-        for offset, record in held:
-            if offset >= last.upto and record is not None:
-                yield
-                self._take(offset, record)
-        self._held = self._resuming = None
 
     def taken(self) -> list[SnapshotName]:
         """Return the names that are taken, for a checkpoint."""
@@ -189,33 +133,52 @@ class LedgerState(Fold):
         return gather(self, epoch)
 
 
+def begins(record: LedgerRecord | None, offset: int) -> TypeGuard[Checkpoint]:
+    """Return whether a reader starts over with this checkpoint: one that is read in its place stands behind all that it
+    is about."""
+    return isinstance(record, Checkpoint) and offset < record.upto
+
+
+def from_checkpoint(ledger: Iterable[LedgerRecord | None], start: int) -> list[Kept]:
+    """Return what stands for the records below `start`, where the ledger begins: its last complete checkpoint, in one,
+    and the records that this kept. What stands at its `upto` is to be read next. Empty: there is none."""
+    parts: dict[tuple[int, int], dict[int, Checkpoint]] = {}
+    last = None
+    for record in ledger:
+        if isinstance(record, Checkpoint) and record.upto >= start:
+            chunks = parts.setdefault((record.n - record.part, record.upto), {})
+            chunks[record.part] = record
+            last = chunks if len(chunks) == record.parts else last
+    if last is None:
+        return []
+    whole = [last[part] for part in sorted(last)]
+    names = tuple(name for chunk in whole for name in chunk.names)
+    first = Kept(offset=whole[0].upto - 1, record=replace(whole[0], kept=(), names=names))
+    return [first, *(kept for chunk in whole for kept in chunk.kept)]
+
+
 def take_checkpoint(
     ledger: Iterable[tuple[int, LedgerRecord | None]],
     *,
     first_n: int,
-    start: int = 0,
     chunk: int = 50,
     snapshots: int = KEEP_DECIDED,
     times_ms: Mapping[int, int] | None = None,
     fits: Callable[[Checkpoint], bool] = lambda chunk: True,
 ) -> list[Checkpoint]:
-    """Return the checkpoint of a ledger, to be appended to it in this order; empty if the beginning of the ledger is
-    missing and no checkpoint in it stands for that: what matters of it is then unknown.
+    """Return the checkpoint of a ledger, to be appended to it in this order.
 
     Args:
-        ledger: every record with its offset, as read.
+        ledger: every record with its offset, as `LedgerState.apply` takes them.
         first_n: number of the first chunk; the others follow.
-        start: where the ledger began, as for `LedgerState`; there may be a checkpoint in it already.
         chunk: records per chunk, at most.
         snapshots: how many of the latest captured snapshots are kept, next to those that are open.
         times_ms: when the broker appended what stands at an offset, for tools that report it.
         fits: returns whether a chunk is small enough for the ledger; one that is not is split.
     """
-    state = _Remembering(start=start)
+    state = _Remembering()
     for at, record in ledger:
         state.apply(at, record)
-    if not state.whole:
-        return []
     matter = _Matter(state, snapshots)
     kept = [
         Kept(offset=at, record=record, at_ms=(times_ms or {}).get(at, 0))
@@ -248,11 +211,10 @@ def _chunks(state: LedgerState, kept: Sequence[Kept], first_n: int, chunk: int) 
 
 
 class _Remembering(LedgerState):
-    """A fold that remembers the records that it took in: no garbage, no duplicates, and those that an earlier
-    checkpoint kept."""
+    """A fold that remembers the records that it took in, without garbage."""
 
-    def __init__(self, *, start: int) -> None:
-        super().__init__(start=start)
+    def __init__(self) -> None:
+        super().__init__()
         self.took: list[tuple[int, LedgerRecord]] = []
 
     def _take(self, offset: int, record: LedgerRecord) -> None:

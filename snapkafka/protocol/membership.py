@@ -15,7 +15,7 @@ from typing import Final, assert_never
 from .actions import Action, AppendHello, AppendToLedger, StartTimer
 from .closing import waits_for
 from .colours import Colours
-from .events import AssignedInput, InputsAssigned, Joined, LedgerBegins, StopAsked
+from .events import AssignedInput, InputsAssigned, Joined, LedgerRecreated, StopAsked
 from .hot_path import Work
 from .ledger_state import LedgerState, SnapshotView
 from .ledger_view import LedgerView
@@ -121,7 +121,7 @@ class Member(Work):
         self._waited: set[int] = set()  # snapshots whose time to live is over here
         self._n = 0
 
-    def _of_membership(self, event: Joined | StopAsked | LedgerBegins) -> list[Action]:
+    def _of_membership(self, event: Joined | StopAsked | LedgerRecreated) -> list[Action]:
         """Take in an event about the ledger as a whole, or about the start and the end of this process."""
         match event:
             case Joined():
@@ -132,14 +132,9 @@ class Member(Work):
                 if me is None:
                     return []
                 return [AppendToLedger(record=Bye(process=me, n=self._next_n(), reason=event.reason))]
-            case LedgerBegins(recreated=True):
+            case LedgerRecreated():
                 self._other_ledger()
                 return self._new_life(recreated=True)
-            case LedgerBegins(start=start):
-                if start <= self.ledger.end:
-                    return []
-                self._other_ledger(start)
-                return [] if self.process is None else self._new_life()
             case _:
                 assert_never(event)
 
@@ -184,9 +179,9 @@ class Member(Work):
                 self._written[tp] = max(sent.end, self._written.get(tp, 0))
         self.earlier = [earlier for earlier in self.earlier if earlier.busy]
 
-    def _other_ledger(self, start: int = 0) -> None:
+    def _other_ledger(self) -> None:
         """Forget the ledger read so far: it was recreated, or we missed a part of it."""
-        self.ledger = LedgerState(history=False, start=start)
+        self.ledger = LedgerState(history=False)
         self.open.aborted.clear()
         self._waited.clear()
 

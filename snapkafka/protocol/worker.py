@@ -58,13 +58,12 @@ from .events import (
     Absence,
     AssignedInput,
     ChannelEnded,
-    CheckpointGoesOn,
     Event,
     InputsAssigned,
     InputsRevoked,
     Joined,
-    LedgerBegins,
     LedgerRead,
+    LedgerRecreated,
     MarkerMet,
     MarkerSettled,
     RanWithout,
@@ -73,6 +72,7 @@ from .events import (
     StopAsked,
     TimerExpired,
 )
+from .ledger_state import begins
 from .membership import Member, timer
 from .records import (
     NOT_ALIGNED,
@@ -114,9 +114,6 @@ class WorkerProtocol(Member):
         match event:
             case LedgerRead():
                 return self._ledger_read(event)
-            case CheckpointGoesOn():
-                self.ledger.resume(event.at_once)
-                return self._drop_and_advance() if self.ledger.whole else []
             case RecordMet():
                 return self._red_met(event)
             case MarkerMet():
@@ -147,7 +144,7 @@ class WorkerProtocol(Member):
                 return self._of_inputs(event)
             case RanWithout():
                 return self._ran_without(event.since)
-            case Joined() | StopAsked() | LedgerBegins():
+            case Joined() | StopAsked() | LedgerRecreated():
                 return self._of_membership(event)
             case Absence():
                 self.absent = not event.over
@@ -156,9 +153,12 @@ class WorkerProtocol(Member):
                 assert_never(event)
 
     def _ledger_read(self, event: LedgerRead) -> list[Action]:
-        self.ledger.apply(event.offset, event.record, at_once=event.at_once)
-        if not self.ledger.whole:
-            return []  # ours are written after the checkpoint, so none of them is among these
+        missed = begins(event.record, event.offset)  # what, nobody can know
+        if missed:
+            self._other_ledger()
+        self.ledger.apply(event.offset, event.record)
+        if missed:
+            return [] if self.process is None else self._new_life()
         match event.record:
             case Trigger() as trigger if self.process is not None and self.ledger.is_epoch(event.offset + 1):
                 return self._triggered(event.offset + 1, own=trigger.process == self.process)
@@ -173,9 +173,6 @@ class WorkerProtocol(Member):
                 return self._new_life()  # it has ended this identity
             case _:
                 pass
-        return self._drop_and_advance()
-
-    def _drop_and_advance(self) -> list[Action]:
         self._drop_decided()
         return self._advance()
 

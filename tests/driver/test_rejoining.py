@@ -73,8 +73,8 @@ class Remade(FakeLedger):
     async def trim_to_checkpoint(self) -> None:
         """As `ops.checkpoint` does."""
         upto = len(self.entries)
-        old = [(entry.offset, entry.record) for entry in self.entries[self.first :]]
-        for chunk in take_checkpoint(old, first_n=10**9 + upto, start=self.first):
+        old = [(entry.offset, entry.record) async for entry in super().read(until=upto)]
+        for chunk in take_checkpoint(old, first_n=10**9 + upto):
             self.put(chunk)
         await self.trim(upto)
 

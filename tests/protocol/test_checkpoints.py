@@ -16,12 +16,10 @@ from snapkafka.protocol import (
     Assigned,
     Captured,
     Checkpoint,
-    CheckpointGoesOn,
     Dead,
     Hello,
     InputsRevoked,
     Joined,
-    LedgerBegins,
     LedgerRead,
     LedgerRecord,
     LedgerState,
@@ -30,6 +28,7 @@ from snapkafka.protocol import (
     Trigger,
     Verdict,
     WorkerProtocol,
+    from_checkpoint,
     take_checkpoint,
 )
 from snapkafka.protocol.ledger_fold import KEEP_NAMES
@@ -80,47 +79,49 @@ def kept_of(state: LedgerState) -> set[int]:
     return {*state.open, *(e for e, view in state.snapshots.items() if view.captured_at is not None)}
 
 
+def begin(left: Iterable[tuple[int, LedgerRecord]], start: int) -> Entries:
+    """What a reader is given of a ledger of which this is left, from `start` on."""
+    entries = [*left]
+    kept = [(one.offset, one.record) for one in from_checkpoint((record for _, record in entries), start)]
+    return [*kept, *(entry for entry in entries if kept and entry[0] > kept[0][0])]
+
+
 def read(entries: Iterable[tuple[int, LedgerRecord]], start: int) -> LedgerState:
-    state = LedgerState(start=start)
-    for offset, record in entries:
+    state = LedgerState()
+    for offset, record in begin(entries, start):
         state.apply(offset, record)
     return state
 
 
 @pytest.mark.parametrize("seed", range(16))
 def test_who_starts_from_a_checkpoint_answers_like_who_read_everything(seed: int) -> None:
-    """Whatever the ledger holds after it, although a part of what stands before is still there, and though it is folded
-    in pieces; so does who starts from a checkpoint of that."""
+    """Whatever the ledger holds after it; so does who starts from a checkpoint of that."""
     rng = random.Random(seed)
     whole = ledger(seed)
     upto = rng.randrange(len(whole) // 2, len(whole) - 20)
     chunks = take_checkpoint(enumerate(whole[:upto]), first_n=N, chunk=rng.choice([7, 50]))
     assert [chunk.part for chunk in chunks] == list(range(len(chunks)))
-    # The chunks stand in the place of the last records that they are about.
-    begins = upto - len(chunks)
-    start = rng.choice([1, begins // 2, begins])
-    entries: Entries = [*enumerate(whole[start:begins], start), *enumerate(chunks, begins)]
-    entries += enumerate(whole[upto:], upto)
-    everything, late, kept = LedgerState(), LedgerState(start=start), set[int]()
+    everything, late, kept = LedgerState(), LedgerState(), set[int]()
+    given: Entries = begin(enumerate(chunks, upto), upto)[
+        : -len(chunks)
+    ]  # a record of this ledger is in their place
+    for entry in given:
+        late.apply(*entry)
     for offset, record in enumerate(whole):
         everything.apply(offset, record)
-        if offset < start:
-            continue
-        late.apply(*entries[offset - start], at_once=rng.choice([3, None]))
-        while late.resuming:
-            assert not late.whole
-            late.resume(3)
-        assert late.whole == (offset >= upto - 1)
         if offset == upto - 1:
             kept = kept_of(everything)
-        if late.whole and (offset % 7 == 0 or offset in (upto - 1, len(whole) - 1)):
-            epochs = {epoch for epoch in everything.snapshots if epoch in kept or epoch > upto}
-            assert answers(late, epochs) == answers(everything, epochs), f"at {offset}: {record}"
-            assert {*late.snapshots} == epochs
-    again = take_checkpoint(entries, first_n=2 * N, start=start)
+        elif offset >= upto:
+            late.apply(offset, record)
+            if offset % 7 == 0 or offset in (upto, len(whole) - 1):
+                epochs = {epoch for epoch in everything.snapshots if epoch in kept or epoch > upto}
+                assert answers(late, epochs) == answers(everything, epochs), f"at {offset}: {record}"
+                assert {*late.snapshots} == epochs
+    again = take_checkpoint([*given, *enumerate(whole[upto:], upto)], first_n=2 * N)
     assert not any(isinstance(one.record, Checkpoint) for chunk in again for one in chunk.kept)
-    begins = len(whole) - len(again)
-    later, epochs = read(enumerate(again, begins), start=begins), kept_of(late)
+    later, epochs = read(enumerate(again, len(whole)), len(whole)), kept_of(late)
+    for chunk in again:
+        everything.apply(everything.end, chunk)
     assert answers(later, epochs) == answers(everything, epochs)
 
 
@@ -170,7 +171,7 @@ def test_the_first_record_behind_a_checkpoint_is_read_too(world: World, p: Proce
     """Somebody says something between its taking and its writing."""
     (chunk,) = take_checkpoint(enumerate(world.ledger), first_n=N)
     upto = len(world.ledger)
-    assert upto in read([(upto, Hello(n=1, app="p")), (upto + 1, chunk)], start=upto).processes
+    assert upto in read([(upto, Hello(n=1, app="p")), (upto + 1, chunk)], upto).processes
 
 
 def test_chunks_may_come_in_any_order_and_those_of_another_checkpoint_complete_nothing(
@@ -180,22 +181,15 @@ def test_chunks_may_come_in_any_order_and_those_of_another_checkpoint_complete_n
     epoch = world.take(p, q)
     begun = take_checkpoint(enumerate(world.ledger), first_n=N, chunk=3)
     other = take_checkpoint(enumerate(world.ledger), first_n=2 * N, chunk=3)
-    state = LedgerState(start=len(world.ledger))
-    for record in (*begun[:-1], other[-1], *other[:-1]):
-        assert not state.whole and state.snapshots == {}
-        state.apply(max(state.end, len(world.ledger)), record)
-    assert state.whole
+    records = (*begun[:-1], other[-1], *other[:-1])
+    assert from_checkpoint(records[:-1], len(world.ledger)) == []
+    state = read(enumerate(records, len(world.ledger)), len(world.ledger))
     assert state.snapshots[epoch].status is Status.CAPTURED
 
 
 def test_one_that_stops_short_of_where_the_ledger_begins_is_of_no_use(world: World, p: Process) -> None:
     (chunk,) = take_checkpoint(enumerate(world.ledger[:4]), first_n=N)
-    assert not read([(9, chunk)], start=6).whole
-
-
-def test_there_is_none_of_a_ledger_whose_beginning_is_missing(world: World, p: Process) -> None:
-    entries = list(enumerate(world.ledger))[2:]
-    assert take_checkpoint(entries, first_n=N, start=2) == []
+    assert from_checkpoint([chunk], 6) == []
 
 
 def test_only_the_latest_captured_snapshots_are_kept(world: World, p: Process, q: Process) -> None:
@@ -267,78 +261,41 @@ def test_chunks_get_smaller_until_they_fit(world: World, kept_at_most: int, chun
 # -- a process whose ledger begins with one --------------------------------------------------------------------------
 
 
-def begin(entries: Iterable[tuple[int, LedgerRecord]], machine: WorkerProtocol) -> list[Action]:
-    """The machine is told where its ledger begins, and reads it."""
-    first, *rest = entries
-    actions = machine.handle(LedgerBegins(start=first[0]))
-    for offset, record in (first, *rest):
-        actions += machine.handle(LedgerRead(offset=offset, record=record))
-    return actions
-
-
-@pytest.mark.parametrize("when", ["then", "before", "nobody wrote one"])
+@pytest.mark.parametrize("before", [True, False])
 def test_a_process_joins_where_the_ledger_begins_with_a_checkpoint(
-    world: World, p: Process, q: Process, when: str
+    world: World, p: Process, q: Process, before: bool
 ) -> None:
-    """It has the epoch of all that was triggered before. Where none stands for what was deleted nobody joins: it would
-    not know of what it is red for."""
+    """It has the epoch of all that was triggered before."""
     epoch = world.take(p, q)
     chunks = take_checkpoint(enumerate(world.ledger), first_n=N, chunk=2)
     upto, machine = len(world.ledger), WorkerProtocol()
     hello = Joined(hello=Hello(n=4711, app="p", host="host"))
-    entries: Entries = list(enumerate(chunks, upto))
-    if when == "nobody wrote one":
-        entries = list(enumerate(world.ledger[3:], 3))
-    if when == "before":
+    if before:
         machine.handle(hello)
-    assert begin(entries, machine) == []
-    if when != "before":
+    for offset, record in begin(enumerate(chunks, upto), upto):
+        assert machine.handle(LedgerRead(offset=offset, record=record)) == []
+    if not before:
         machine.handle(hello)
     machine.handle(LedgerRead(offset=machine.ledger.end, record=hello.hello))
-    if when == "nobody wrote one":
-        assert machine.process is None
-    else:
-        assert (machine.process, machine.colours.epoch) == (machine.ledger.end - 1, epoch)
-        assert machine.ledger.snapshots[epoch].status is Status.CAPTURED
+    assert (machine.process, machine.colours.epoch) == (machine.ledger.end - 1, epoch)
+    assert machine.ledger.snapshots[epoch].status is Status.CAPTURED
 
 
 def test_a_process_that_missed_what_was_deleted_joins_again(world: World, p: Process, q: Process) -> None:
-    """It may have been asked for a cut, or taken for dead. Who has read so far goes on."""
+    """It may have been asked for a cut, or taken for dead."""
     before = p.id
-    for start in (0, p.machine.ledger.end):
-        assert p.machine.handle(LedgerBegins(start=start)) == []
     world.trigger()
     q.catch_up()
     chunks = take_checkpoint(enumerate(world.ledger), first_n=N)
-    actions = begin(enumerate(chunks, len(world.ledger)), p.machine)
+    actions: list[Action] = []
+    for offset, record in begin(enumerate(chunks, len(world.ledger)), len(world.ledger)):
+        actions += p.machine.handle(LedgerRead(offset=offset, record=record))
     assert [type(action) for action in actions] == [AppendHello]
     assert p.machine.process is None
     assert before in p.machine.ledger.processes, "it is waited for until it is taken for dead"
 
 
 # -- R15: a worker that reads a long ledger at its start shares the loop with its host, and so does its garbage -------
-
-
-def test_a_checkpoint_is_folded_in_pieces_and_whatever_comes_meanwhile_finds_all_of_it_folded() -> None:
-    entries = ledger(3)
-    everything = read(enumerate(entries), start=0)
-    chunks = take_checkpoint(enumerate(entries), first_n=N)
-    machine, state = WorkerProtocol(), LedgerState(history=False, start=len(entries))
-    machine.handle(LedgerBegins(start=len(entries)))
-    for offset, chunk in enumerate(chunks, len(entries)):
-        machine.handle(LedgerRead(offset=offset, record=chunk, at_once=4))
-        state.apply(offset, chunk, at_once=4)
-    assert (state.resuming, state.whole) == (True, False)
-    state.apply(state.end, Hello(n=1, app="late"))
-    assert (state.resuming, state.whole) == (False, True)
-    living = {view.process for view in everything.living()}
-    assert {view.process for view in state.living()} == living | {state.end - 1}
-    steps = 0
-    while machine.ledger.resuming:
-        assert not machine.ledger.whole
-        machine.handle(CheckpointGoesOn(at_once=4))
-        steps += 1
-    assert steps > 2 and machine.ledger.whole
 
 
 @pytest.mark.parametrize("seed", range(6))

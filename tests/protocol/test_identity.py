@@ -13,7 +13,7 @@ from snapkafka.protocol import (
     Dead,
     Event,
     InputsRevoked,
-    LedgerBegins,
+    LedgerRecreated,
     MarkerMet,
     RecordMet,
     StartTimer,
@@ -70,7 +70,7 @@ def test_r12_while_it_has_no_id_a_process_says_nothing(world: World) -> None:
         Absence(),
         Absence(over=True),
         InputsRevoked(),
-        LedgerBegins(recreated=True),
+        LedgerRecreated(),
     ]
     assert [p.machine.handle(event) for event in quiet] == [[]] * len(quiet)
 
@@ -80,7 +80,7 @@ def test_what_an_event_of_an_earlier_life_sends_is_still_its_effect(world: World
     The simulator found effects of which nobody knew."""
     event = p.start(A, 0)
     before = p.machine.send_entered(event)
-    p.feed(LedgerBegins(recreated=True))
+    p.feed(LedgerRecreated())
     p.join()
     again = p.machine.send_entered_again(before)
     after = p.machine.send_entered(event)
@@ -139,7 +139,7 @@ def test_r11_who_has_work_under_way_when_its_ledger_is_recreated_says_so(world: 
     void = p.id
     if busy:
         p.start(A, 0)
-    assert p.feed(LedgerBegins(recreated=True)) == [AppendHello(void=void, was=SOMEBODY if busy else NOBODY)]
+    assert p.feed(LedgerRecreated()) == [AppendHello(void=void, was=SOMEBODY if busy else NOBODY)]
 
 
 def test_a_process_whose_leaving_failed_takes_no_part_any_more(world: World) -> None:

@@ -22,6 +22,7 @@ from snapkafka.protocol import (
     TopicId,
     TopicPartition,
     fork_problem,
+    from_checkpoint,
     prefixed,
     take_checkpoint,
 )
@@ -284,12 +285,10 @@ def test_where_they_start_is_known_behind_a_checkpoint_and_to_who_forgets(
         author = opened(world, f"of c {number}", apps=("c",))
         done(world, author, (A, number), plan=f"of c {number}", apps=("c",))
     ledger = list(enumerate(world.ledger))
-    late = LedgerState(start=len(ledger), history=False)
-    for offset, record in enumerate(
-        take_checkpoint(ledger, first_n=10**6, chunk=3, snapshots=1), len(ledger)
-    ):
-        late.apply(offset, record)
-    assert late.whole
+    late = LedgerState(history=False)
+    for kept in from_checkpoint(take_checkpoint(ledger, first_n=10**6, chunk=3, snapshots=1), len(ledger)):
+        late.apply(kept.offset, kept.record)
+    late.apply(len(ledger), None)
     assert late.restores.starts("b") == {B: 2} == world.fold.restores.starts("b")
     assert late.restores.rules("b", B) == world.fold.restores.rules("b", B) != {}
 
@@ -333,7 +332,7 @@ def test_no_fork_has_the_names_of_another() -> None:
 def test_a_checkpoint_keeps_whose_fork_a_ledger_is_of() -> None:
     begun = Fork(n=1, plan="p", fork="a")
     ledger: list[LedgerRecord] = [begun, Fork(n=2, plan="q", fork="b"), Pause(n=5, paused=True)]
-    fresh = LedgerState(start=3)
-    for offset, chunk in enumerate(take_checkpoint(enumerate(ledger), first_n=100), 3):
-        fresh.apply(offset, chunk)
+    fresh = LedgerState()
+    for kept in from_checkpoint(take_checkpoint(enumerate(ledger), first_n=100), 3):
+        fresh.apply(kept.offset, kept.record)
     assert fresh.fork == begun

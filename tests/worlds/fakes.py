@@ -10,6 +10,7 @@ from typing import Any
 
 from snapkafka.errors import LedgerUnusableError, OvertakenError
 from snapkafka.kafka import HOLDER, GroupTakenError
+from snapkafka.kafka.ledger.kafka_ledger import behind_checkpoint
 from snapkafka.ports import Entry, Group, Member, Topic
 from snapkafka.protocol import (
     Assigned,
@@ -70,7 +71,9 @@ class FakeLedger:
         at = start
         while until is None or at < until:
             if at < self.first:
-                raise LedgerUnusableError(f"ledger {self.topic} has no record at offset {at} any more")
+                for entry in behind_checkpoint(self.topic, self.first, self.entries[self.first :]):
+                    yield entry
+                    at = entry.offset + 1
             if at < len(self.entries):
                 yield self.entries[at]
                 at += 1
@@ -78,9 +81,6 @@ class FakeLedger:
                 if rest is not None:
                     await rest()
                 await asyncio.sleep(0.001)  # no event: it has one loop, and each command its own
-
-    async def start(self) -> int:
-        return self.first
 
     async def end(self) -> int:
         return len(self.entries)

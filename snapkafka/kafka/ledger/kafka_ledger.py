@@ -7,7 +7,7 @@ with such settings is refused, with a remedy. docs/reference/ledger.md explains 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from aiokafka import errors
@@ -16,12 +16,13 @@ from snapkafka.errors import LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin, namespaces_hint
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.ports import Entry, Rest, Topic
+from snapkafka.protocol import from_checkpoint
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 from snapkafka.wire import headers
 from snapkafka.wire.codec import encode, load
 
 from .ledger_producer import LedgerProducer
-from .reader import LedgerRecreatedError, read_entries
+from .reader import LedgerRecreatedError, LedgerTrimmedError, read_entries
 from .settings import RECORD_BYTES_MAX, harmful, settings_for
 from .tail_marks import LedgerCutShortError, Marks, lost_since, mark_of
 
@@ -40,12 +41,21 @@ class RecordTooLargeError(LedgerUnusableError):
     """A record that can never be written."""
 
 
-def beginning_is_gone(topic: str, start: int) -> LedgerUnusableError:
-    """Return the error for a ledger that begins at `start`, without a checkpoint that stands for the older records."""
-    return LedgerUnusableError(
-        f"ledger {topic} begins at offset {start}, and no checkpoint replaces the deleted records",
-        hint="delete the topic and restart the services, which start a new one (docs/reference/ledger.md)",
-    )
+def behind_checkpoint(topic: str, start: int, found: Sequence[Entry]) -> list[Entry]:
+    """Return what a reader is given of a ledger that begins at `start`, where all of this was found: first what stands
+    for the deleted records.
+
+    Raises:
+        LedgerUnusableError: nothing does.
+    """
+    first = from_checkpoint((entry.record for entry in found), start)
+    if not first:
+        raise LedgerUnusableError(
+            f"ledger {topic} begins at offset {start}, and no checkpoint replaces the deleted records",
+            hint="delete the topic and restart the services, which start a new one (docs/reference/ledger.md)",
+        )
+    kept = [Entry(one.offset, one.at_ms, one.record) for one in first]
+    return [*kept, *(entry for entry in found if entry.offset > first[0].offset)]
 
 
 class KafkaLedger:
@@ -231,7 +241,8 @@ class KafkaLedger:
     async def read(
         self, start: int = 0, *, until: int | None = None, rest: Rest | None = None
     ) -> AsyncIterator[Entry]:
-        """Yield the entries from `start` on, in order, live; or up to `until`.
+        """Yield the entries from `start` on, in order, live; or up to `until`. Where that was deleted: from the
+        beginning, as `LedgerState.apply` takes it.
 
         Args:
             rest: see `reader.Gulps`; None: every entry is yielded as soon as it is there.
@@ -242,18 +253,34 @@ class KafkaLedger:
             LedgerUnusableError, BrokerUnavailableError: it cannot be read.
         """
         assert self._topic_id, "open() comes first"
-        entries = read_entries(
-            self.connection,
-            self.topic,
-            start,
-            until=until,
-            same=self._is_same,
-            suspect=self._replaced,
-            rest=rest,
-        )
-        async for entry in entries:
+        while True:
+            try:
+                async for entry in self._read(start, until, rest):
+                    start = entry.offset + 1
+                    yield entry
+                return
+            except LedgerTrimmedError:
+                pass
+            async for entry in self._from_checkpoint():
+                start = entry.offset + 1
+                if until is None or start <= until:
+                    yield entry
+
+    async def _read(self, start: int, until: int | None, rest: Rest | None = None) -> AsyncIterator[Entry]:
+        same, suspect = self._is_same, self._replaced
+        async for entry in read_entries(
+            self.connection, self.topic, start, until=until, same=same, suspect=suspect, rest=rest
+        ):
             self._seen_end = max(self._seen_end, entry.offset + 1)
             self._marks.add(entry.offset, mark_of(entry))
+            yield entry
+
+    async def _from_checkpoint(self) -> AsyncIterator[Entry]:
+        start = await self.start()
+        found = [entry async for entry in self._read(start, await self.end())]
+        for n, entry in enumerate(behind_checkpoint(self.topic, start, found)):
+            if n % 50 == 0:  # folded in some three milliseconds
+                await asyncio.sleep(0)
             yield entry
 
     async def start(self) -> int:

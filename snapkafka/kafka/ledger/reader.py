@@ -71,6 +71,10 @@ class LedgerRecreatedError(LedgerUnusableError):
         super().__init__(f"ledger {topic} was deleted meanwhile (and perhaps recreated)", hint="run it again")
 
 
+class LedgerTrimmedError(LedgerUnusableError):
+    """What has to be read next was deleted."""
+
+
 async def read_entries(
     connection: Connection,
     topic: str,
@@ -93,8 +97,8 @@ async def read_entries(
     Raises:
         LedgerRecreatedError: it is not.
         LedgerCutShortError: it has lost records that were read.
-        LedgerUnusableError: what lies below the first record has been deleted, the client cannot parse a record, or the
-            right to read is missing.
+        LedgerTrimmedError: what has to be read next was deleted.
+        LedgerUnusableError: the client cannot parse a record, or the right to read is missing.
         BrokerUnavailableError: nobody answers.
     """
     if until is not None and start >= until:
@@ -194,10 +198,7 @@ class _Reader:
             self._suspect.set()
             if not await self._same():
                 raise LedgerRecreatedError(self._tp.topic) from error
-            raise LedgerUnusableError(
-                f"ledger {self._tp.topic} no longer has offset {self.next}: it was trimmed",
-                hint="run it again: it starts where the ledger now begins",
-            ) from error
+            raise LedgerTrimmedError(f"ledger {self._tp.topic} no longer has offset {self.next}") from error
         except Exception as error:  # the client's parser raises anything for damaged bytes
             unparsed = isinstance(error, errors.UnsupportedCodecError | errors.CorruptRecordException)
             if not unparsed and isinstance(error, TimeoutError | errors.KafkaError | OSError):

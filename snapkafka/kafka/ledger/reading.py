@@ -18,11 +18,11 @@ from snapkafka.errors import (
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin, administration, namespaces_hint
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster, Entry, Ledger, TopicAdmin
-from snapkafka.protocol import Captured, Checkpoint
+from snapkafka.protocol import Captured
 from snapkafka.protocol.gather import gather
-from snapkafka.protocol.ledger_state import LedgerState, ProcessView, SnapshotView
+from snapkafka.protocol.ledger_state import LedgerState, ProcessView, SnapshotView, begins
 
-from .kafka_ledger import KafkaLedger, beginning_is_gone
+from .kafka_ledger import KafkaLedger
 
 
 @dataclass(slots=True)
@@ -30,34 +30,29 @@ class LedgerReading:
     """The ledger up to `state.end`. `times_ms`: offset -> when the broker appended it. `garbage`: records that are
     not ledger records.
 
-    `start`: its first offset. `entries`: all that was read, if they are wanted.
+    `entries`: all that was read, if they are wanted.
     """
 
     topic: str
-    start: int = 0
-    state: LedgerState = field(init=False)
+    state: LedgerState = field(default_factory=LedgerState)
     times_ms: dict[int, int] = field(default_factory=dict)
     garbage: int = 0
     entries: list[Entry] | None = None
 
-    def __post_init__(self) -> None:
-        self.state = LedgerState(start=self.start)
-
     def apply(self, entry: Entry) -> None:
         """Apply the next entry."""
+        if begins(entry.record, entry.offset):
+            self.state = LedgerState()
         self.state.apply(entry.offset, entry.record)
         self.times_ms[entry.offset] = entry.timestamp_ms
         self.garbage += entry.record is None
-        if isinstance(entry.record, Checkpoint):
-            for kept in entry.record.kept:
-                self.times_ms.setdefault(kept.offset, kept.at_ms)
         if self.entries is not None:
             self.entries.append(entry)
 
     async def catch_up(self, ledger: Ledger, to: int | None = None) -> None:
         """Read on up to `to`, or up to the ledger's end as it is now."""
         until = await ledger.end() if to is None else to
-        async for entry in ledger.read(max(self.start, self.state.end), until=until):
+        async for entry in ledger.read(self.state.end, until=until):
             self.apply(entry)
 
     def capture_ms(self, snapshot: SnapshotView) -> int | None:
@@ -128,10 +123,8 @@ async def read_to_end(ledger: Ledger, *, remember: bool = False) -> LedgerReadin
     Raises:
         LedgerUnusableError: its beginning was deleted; it cannot be read.
     """
-    reading = LedgerReading(ledger.topic, start=await ledger.start(), entries=[] if remember else None)
+    reading = LedgerReading(ledger.topic, entries=[] if remember else None)
     await reading.catch_up(ledger)
-    if not reading.state.whole:
-        raise beginning_is_gone(ledger.topic, reading.start)
     return reading
 
 

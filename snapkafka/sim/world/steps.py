@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 from typing import Final
 
-from snapkafka.protocol.events import Absence, LedgerBegins
+from snapkafka.protocol.events import Absence, LedgerRecreated
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import pause_after
@@ -299,7 +299,7 @@ def _recreate_ledger(world: World) -> None:
         process.posts.clear()
         process.timers.clear()
         process.missed = None  # an offset of a ledger that is gone
-        process.feed(LedgerBegins(recreated=True))
+        process.feed(LedgerRecreated())
         process.made_up_for()
 
 

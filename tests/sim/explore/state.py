@@ -109,8 +109,7 @@ class Fold(LedgerState):
         super().__init__(history=history)
         self.next: dict[int, tuple[LedgerRecord | None, dict[str, Any]]] = {}
 
-    def apply(self, offset: int, record: LedgerRecord | None, *, at_once: int | None = None) -> None:
-        assert at_once is None, "nobody writes a checkpoint"
+    def apply(self, offset: int, record: LedgerRecord | None) -> None:
         known = self.next.get(id(record))
         if known is None:
             new = LedgerState.__new__(Fold)
