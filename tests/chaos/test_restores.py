@@ -18,10 +18,10 @@ import subprocess
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -86,15 +86,16 @@ class Campaign:
     def start(self) -> None:
         self.cycle.start(self.env, data=self.data)
 
+    def until(self, what: str, holds: Callable[[], bool]) -> None:
+        wait_until(what, holds, timeout_s=END_S, system=self.cycle.system)
+
     def run_on(self, least: int, most: int) -> None:
         """Feed some more of the input, and wait until a part of it has come out: the rest is in flight."""
         outputs = self.rng.randint(least, most)
         until, end = self.cycle.sent() + outputs, self.fed + outputs + AHEAD
         self.cycle.feed(self.fed, end)
         self.fed = end
-        wait_until(
-            f"{until} outputs", lambda: self.cycle.sent() >= until, timeout_s=END_S, system=self.cycle.system
-        )
+        self.until(f"{until} outputs", lambda: self.cycle.sent() >= until)
 
     def cut(self, name: str) -> None:
         """Take a snapshot while messages pile up before the second service, which goes on once it has cut."""
@@ -104,29 +105,15 @@ class Campaign:
         try:
             self.cycle.feed(self.fed, self.fed + IN_FLIGHT)
             self.fed += IN_FLIGHT
-            wait_until(
-                "messages to pile up",
-                lambda: self.cycle.end_of("ping") >= before + IN_FLIGHT,
-                timeout_s=END_S,
-                system=self.cycle.system,
-            )
-            epoch = asyncio.run(
-                ops.trigger(
-                    self.connection,
-                    self.observer.namespace,
-                    snapshot_id=name,
-                    storage=str(self.storage),
-                    ttl_ms=30_000,
-                )
-            ).epoch
+            self.until("messages to pile up", lambda: self.cycle.end_of("ping") >= before + IN_FLIGHT)
+            options: Any = {"snapshot_id": name, "storage": str(self.storage), "ttl_ms": 30_000}
+            epoch = asyncio.run(ops.trigger(self.connection, self.observer.namespace, **options)).epoch
             # Both hear of it at once. The second one reports its cut when the event that is held has ended.
-            wait_until(
-                "the first to have cut", lambda: self.has_cut(epoch), timeout_s=30, system=self.cycle.system
-            )
+            self.until("the first to have cut", lambda: self.has_cut(epoch))
         finally:
             self.hold.unlink()
         snapshot = self.observer.state.snapshots[epoch]
-        wait_until("the snapshot", lambda: not snapshot.open, timeout_s=60, system=self.cycle.system)
+        self.until("the snapshot", lambda: not snapshot.open)
         assert snapshot.failure is None, snapshot.failure
 
     def has_cut(self, epoch: int) -> bool:
@@ -221,7 +208,7 @@ class Campaign:
         assert "Traceback" not in err, err
         assert status == 0 or "error:" in err, f"status {status}: {err}"
         self.done["got through"] += status == 0
-        wait_until("the broker to lead every partition", self.answers, timeout_s=END_S)
+        self.until("the broker to lead every partition", self.answers)
 
     def answers(self) -> bool:
         try:
@@ -235,21 +222,15 @@ class Campaign:
         at = self.cycle.sent()
         self.start()
         for worker in self.cycle.system.workers:
-            wait_until(
-                f"{worker.name} to wait",
-                lambda log=worker.log: "waits: plan" in log.read_text(),  # type: ignore[misc]
-                timeout_s=END_S,
-                system=self.cycle.system,
-            )
+            waits = lambda log=worker.log: "waits: plan" in log.read_text()  # noqa: E731
+            self.until(f"{worker.name} to wait", waits)
         assert self.cycle.sent() == at, "a worker ran while a restore was open"
         self.done["waited"] += 1
 
     def catch_up(self) -> None:
         """Have the observer read the ledger to its end."""
         end = self.observer.call(self.observer.ledger.end())
-        wait_until(
-            "the observer to have read the ledger", lambda: self.observer.state.end >= end, timeout_s=30
-        )
+        self.until("the observer to have read the ledger", lambda: self.observer.state.end >= end)
 
     def finish(self) -> None:
         items = len(self.cycle.items)

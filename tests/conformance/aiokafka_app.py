@@ -19,7 +19,7 @@ from aiokafka.errors import CommitFailedError
 from snapkafka.clients import participant
 from snapkafka.drivers import Table
 from tests.conformance.damage import damage
-from tests.conformance.money import Names, Role, partition_of, process
+from tests.conformance.money import Names, Role, partition_of, process, sought
 
 
 async def main(role: Role, *, tx: bool) -> None:
@@ -73,6 +73,8 @@ async def main(role: Role, *, tx: bool) -> None:
                 await producer.flush()
                 with contextlib.suppress(CommitFailedError):  # rebalanced meanwhile: it is processed again
                     await consumer.commit(position)
+                if (to := sought(message.value)) is not None:
+                    consumer.seek(*position, to)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 from zlib import crc32
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicPartition
 
 from snapkafka.clients import participant
 from snapkafka.drivers import Consumer, Producer, Table
 from tests.conformance.damage import damage
-from tests.conformance.money import Names, Role, partition_of, process
+from tests.conformance.money import Names, Role, partition_of, process, sought
 
 
 class Loop:
@@ -71,6 +71,8 @@ class Loop:
                     self.consumer.store_offsets(message)
                 else:
                     self.consumer.commit(message, asynchronous=False)
+                if (to := sought(message.value())) is not None:
+                    self.consumer.seek(TopicPartition(message.topic(), message.partition(), to))
             for pool in pools:
                 pool.shutdown()
         self.consumer.close()

@@ -69,6 +69,15 @@ class Running:
         least = self.ticked + count
         blocking_until(lambda: self.ticked > least, 60, f"{count} more ticks")
 
+    def await_committed(self, role: Role, end: int) -> None:
+        """Wait until a service is through with its input up to there, in one partition."""
+        committed, app = self.observer.admin.committed, self.names.app(role)
+
+        def through() -> bool:
+            return end in [at for at, _ in self.observer.call(committed(app)).values()]
+
+        blocking_until(through, 60, f"{role} to commit {end}")
+
     def leave(self, worker: Worker) -> None:
         """Stop a process in order."""
         self.system.interrupt(worker)
@@ -83,20 +92,28 @@ class Running:
 
 @contextlib.contextmanager
 def running(
-    kafka: Broker, namespace: str, folder: Path, *services: str, one_way: bool = False, **keeper: str
+    kafka: Broker,
+    namespace: str,
+    folder: Path,
+    *services: str,
+    one_way: bool = False,
+    ticks: bool = True,
+    **keeper: str,
 ) -> Iterator[Running]:
     """The topics, and ticks from a source that takes part: a loop with a producer only.
 
     Args:
         services: the kinds of spender and keeper, which are started; none: the caller does that.
+        ticks: whether there is that source.
         keeper: more of its environment.
     """
     names = Names(namespace, one_way)
     create_topics(kafka.bootstrap, names.ticks, names.coins, names.change, partitions=PARTITIONS)
     with observing(kafka.bootstrap, namespace) as observer:
         found = Running(names, observer, RunningSystem(kafka.bootstrap, namespace, folder))
-        found.ticking = threading.Thread(target=_tick, args=(found, kafka.bootstrap))
-        found.ticking.start()
+        if ticks:
+            found.ticking = threading.Thread(target=_tick, args=(found, kafka.bootstrap))
+            found.ticking.start()
         try:
             if services:
                 found.start(services[0], "spender")

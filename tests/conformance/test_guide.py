@@ -7,14 +7,12 @@ import asyncio
 import re
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from snapkafka import ops
-from snapkafka.clients import participant
-from snapkafka.drivers import Consumer, Producer, Table
 from snapkafka.testing import Broker, RunningSystem, Worker, create_topics, started
+from tests.conformance.running import running
 from tests.features.harness import read_topics
 
 pytestmark = pytest.mark.timeout(200)
@@ -56,33 +54,14 @@ def test_the_loop_of_the_guide_runs(kafka: Broker, namespace: str, tmp_path: Pat
 
 
 def test_a_loop_that_is_switched_off_keeps_its_table_and_sends_no_header(
-    kafka: Broker, namespace: str, monkeypatch: pytest.MonkeyPatch
+    kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("SNAPKAFKA", "off")
-    where: dict[str, Any] = {"bootstrap.servers": kafka.bootstrap}
-    orders, invoices = f"{namespace}-orders", f"{namespace}-invoices"
-    create_topics(kafka.bootstrap, orders, invoices, partitions=1)
-    producer = Producer(where)
-    for amount in (1, 2):
-        producer.produce(orders, str(amount), "ann")
-        producer.flush(30)
-        group = {"group.id": f"{namespace}-billing", "enable.auto.commit": False}
-        consumer = Consumer(where | group | {"auto.offset.reset": "earliest"})
-        owed = Table("owed", default=int)
-        with participant(
-            namespace=namespace, consumer=consumer, producer=producer, inputs=[orders], state=owed
-        ) as part:
-            for message in part.poll():
-                with part.event(message):
-                    owed["ann"] += int(message.value())
-                    producer.produce(invoices, str(owed["ann"]), "ann")
-                producer.flush(30)
-                consumer.commit(message, asynchronous=False)
-                part.stop()
-            assert "disabled" in part.host.absent
-        consumer.close()
-    found = read_topics(kafka.bootstrap, invoices)[""]
-    assert [(record.value, record.stamp, record.headers) for record in found] == [
-        (b"1", None, ()),
-        (b"3", None, ()),
-    ]
+    with running(kafka, namespace, tmp_path, ticks=False) as run:
+        for number, coins in enumerate((1, 2)):  # the third one is returned
+            keeper = run.start("confluent", "keeper", SNAPKAFKA="off")
+            run.system.send(run.names.coins, coins, key="k")
+            run.await_committed("keeper", number + 1)
+            run.leave(keeper)
+        (found,) = read_topics(kafka.bootstrap, run.names.change)[""]
+        assert (found.value, found.stamp, found.headers) == (b"1", None, ())
+        assert not run.observer.state.processes

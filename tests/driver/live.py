@@ -15,7 +15,7 @@ from snapkafka.testing import Broker, RunningSystem, Worker, create_topics, wait
 from tests.features import harness
 from tests.observing import Observer, observing
 
-SMALL_APP = "tests.driver.small_app"
+RELAYING = "tests.features.apps.relaying"
 
 
 class Live:
@@ -32,8 +32,8 @@ class Live:
         namespace: str,
         folder: Path,
         *,
-        topics: Sequence[str] = ("in", "out"),
-        tables: Sequence[str] = ("counts",),
+        topics: Sequence[str] = ("in-going", "mid", "out"),
+        tables: Sequence[str] = ("gone", "come"),
         app: str = "",
         partitions: int = 2,
     ) -> Iterator[Self]:
@@ -56,7 +56,7 @@ class Live:
     def topic(self, name: str) -> str:
         return f"{self.app}-{name}"
 
-    def start(self, module: str = SMALL_APP, **env: str) -> Worker:
+    def start(self, module: str = RELAYING, **env: str) -> Worker:
         """Start one more worker."""
         return self.system.start_worker(self.app, self.names | env, module=module)
 
@@ -98,9 +98,9 @@ class Live:
         ]
         return sum(self.observer.call(self.observer.admin.log_ends(tps)).values())
 
-    def produce(self, count: int, name: str = "in") -> None:
+    def produce(self, count: int, name: str = "in-going") -> None:
         """Send so many records, with a header of ours that is none."""
-        records = [(f"k{n % 7}", b"v%d" % n, None) for n in range(count)]
+        records = [(f"k{n % 7}", b"%d" % n, None) for n in range(count)]
         headers = [("_sk", b"a stranger's")]
         harness.produce(self.system.bootstrap, self.topic(name), records, headers=headers)
 

@@ -1,5 +1,5 @@
-"""`snapkafka.install(app)`: early or late, with a real worker on a real broker; what is refused; what it imports. And
-R15: it never stops, crashes or delays its host, and names what it cannot do."""
+"""`snapkafka.install(app)`: what is refused, and what it imports. And R15, with real workers on a real broker: it never
+stops, crashes or delays its host, and names what it cannot do."""
 
 from __future__ import annotations
 
@@ -16,32 +16,6 @@ from snapkafka import ops
 from snapkafka.errors import InstallError, TriggerRefusedError
 from snapkafka.testing import Broker
 from tests.driver.live import live
-
-
-@pytest.mark.parametrize(("where", "optimize"), [("early", ""), ("late", ""), ("late", "2")])
-def test_install_early_or_late(
-    kafka: Broker, namespace: str, tmp_path: Path, where: str, optimize: str
-) -> None:
-    """`install` right after `faust.App` or at the end of the module, after the settings were read: same snapshots. The
-    worker needs neither asserts nor docstrings for that."""
-    with live(kafka, namespace, tmp_path) as run:
-        run.start(FEATURES_INSTALL=where, PYTHONOPTIMIZE=optimize)
-        run.await_workers()
-        run.produce(100)
-        run.until("100 records to pass", lambda: run.count("out") >= 100)
-        for snapshot in (run.take("one"), run.take("two")):
-            assert snapshot.failure is None, snapshot.failure
-            captured = run.observer.state.captured(snapshot.epoch)
-            read, sent = run.topic("in"), run.topic("out")
-            agents = {(p.agent, source.topic) for source in captured.inputs for p in source.agents}
-            assert agents == {("count", read), ("mute", read), ("back", sent)}
-            assert {c.table for c in captured.changelogs} == {"counts"}
-            assert sum(c.end for c in captured.changelogs) == 100
-            assert sum(s.white_end for s in captured.senders if s.topic == sent) >= 100
-            assert sum(source.position for source in captured.inputs if source.topic == read) == 100
-        assert any(s.marker >= 0 for s in captured.senders if s.topic == sent), "markers were sent"
-        run.system.check_alive()
-        assert "Traceback" not in run.system.workers[0].log.read_text()
 
 
 def new_app() -> faust.App:
@@ -153,7 +127,7 @@ def test_r15_a_broken_seam_or_setting_stops_nothing_but_us(
     not joined, and no snapshot waits for it; or it withdraws, and the ledger says why no snapshot is taken."""
     with live(kafka, namespace, tmp_path) as run:
         observer = run.observer
-        worker = run.start(**{f"SMALL_APP_{kind}": value})
+        worker = run.start(**{f"FEATURES_{kind}": value})
         if kind != "TRANSPORT":
             run.produce(EVENTS)
             run.until("all events to pass", lambda: run.count("out") >= EVENTS, 90)

@@ -42,9 +42,9 @@ class Counting(Live):
         module, app = "tests.features.apps.counting", app or self.app
         return self.system.start_worker(app, self.env | {"FEATURES_ID": app} | more, module=module)
 
-    def start_beside_another_app(self, **env: str) -> tuple[Worker, int]:
+    def start_beside_another_app(self) -> tuple[Worker, int]:
         """Start a worker of this app, and one of another that stays; return that of this one, and its process."""
-        worker = self.start_one(**env)
+        worker = self.start_one()
         other = f"{self.app}-other"
         create_topics(self.system.bootstrap, f"{other}-counted-out", partitions=2)
         compact = {"cleanup.policy": "compact"}
@@ -251,25 +251,6 @@ def test_r10_an_app_that_does_not_run_is_part_of_a_snapshot(
         captured = run.capture("after it was retired")
         assert {cut.app for cut in captured.inputs} == {f"{run.app}-other"}
         assert run.verdict(captured)[0] is Verdict.VERIFIED
-
-
-def test_r10_an_app_that_reads_from_the_latest_record_is_cut_there(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
-    """It has committed nothing, and does not run: what lies in its input it will never read. What comes behind the
-    trigger it would have, and is in flight."""
-    with counting(kafka, namespace, tmp_path) as run:
-        run.feed(BEFORE)
-        worker, mine = run.start_beside_another_app(reset="latest")
-        run.system.kill(worker)
-        run.bury(mine)
-        run.await_empty_group()
-        skipped = run.feed(COUNT)
-        assert run.done == 0
-
-        captured = run.capture("without it")
-        assert {partition: cut.position for partition, cut in run.cuts(captured).items()} == skipped
-        assert run.verdict(captured) == (Verdict.VERIFIED, {})
 
 
 def test_r10_an_app_that_runs_without_snapkafka_is_no_stopped_one(

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pytest
 
@@ -22,7 +22,6 @@ from .compared import (
     LOOKED_AT,
     TORN,
     WRITTEN,
-    App,
 )
 from .harness import Side, is_marker, running
 from .judging import Inputs, Judge, Row
@@ -32,43 +31,30 @@ pytestmark = pytest.mark.timeout(600)
 AT_ONCE: Final = 3
 
 
-class Run(NamedTuple):
-    """Both runs of an app, over."""
-
-    app: App
-    judge: Judge
-    found: Any  # what `drive` has returned
-
-
 @pytest.fixture(scope="module")
-def runs(
+def judges(
     request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Mapping[str, Future[Run]]]:
-    """All apps that the tests of this session ask for, a few of them at a time."""
+) -> Iterator[Mapping[str, Future[Judge]]]:
+    """All apps that the tests of this session ask for have run twice, a few of them at a time."""
 
-    def both(name: str, folder: Path) -> Run:
+    def both(name: str, folder: Path) -> Judge:
         app = APPS[name]
         module = f"tests.features.apps.{app.module}"
         namespace = f"t{uuid.uuid4().hex[:8]}"
         with running(kafka.bootstrap, namespace, folder, module, **app.topics, env=app.env) as pair:
-            found = app.drive(pair)
+            app.drive(pair)
             pair.finish()
-            return Run(app, Judge(pair), found)
+            return Judge(pair)
 
     wanted = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
-    names = {call.params["run"] for call in wanted if call is not None}
+    names = {call.params["judge"] for call in wanted if call is not None}
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield {name: pool.submit(both, name, tmp_path_factory.mktemp(name)) for name in APPS if name in names}
 
 
 @pytest.fixture
-def run(request: pytest.FixtureRequest, runs: Mapping[str, Future[Run]]) -> Run:
-    return runs[request.param].result()
-
-
-@pytest.fixture
-def judge(run: Run) -> Judge:
-    return run.judge
+def judge(request: pytest.FixtureRequest, judges: Mapping[str, Future[Judge]]) -> Judge:
+    return judges[request.param].result()
 
 
 def _param(name: str, *more: Any) -> Any:
@@ -77,32 +63,27 @@ def _param(name: str, *more: Any) -> Any:
 
 
 def of(*names: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("run", [_param(name) for name in names], indirect=True)
-
-
-every_app = of(*APPS)
+    return pytest.mark.parametrize("judge", [_param(name) for name in names], indirect=True)
 
 
 @pytest.mark.parametrize(
-    ("run", "row"),
+    ("judge", "row"),
     [_param(name, row) for name, app in APPS.items() for row in app.rows],
-    indirect=["run"],
+    indirect=["judge"],
 )
 def test_row(judge: Judge, row: Row) -> None:
     judge.same(row)
     judge.captured(row)
 
 
-@every_app
-def test_every_snapshot_is_consistent(run: Run) -> None:
-    assert len(run.judge.snapshots) >= run.app.snapshots, "too few under load"
-    if run.app.in_flight:
-        assert run.judge.in_flight(), "nothing was on its way in any snapshot: the test shows nothing"
-    run.judge.consistent()
-
-
-@every_app
-def test_the_same_exceptions(judge: Judge) -> None:
+@of(*APPS)
+def test_every_snapshot_is_consistent_and_the_exceptions_are_the_same(
+    request: pytest.FixtureRequest, judge: Judge
+) -> None:
+    app = APPS[request.node.callspec.params["judge"]]
+    assert len(judge.snapshots) >= app.snapshots, "too few under load"
+    assert judge.in_flight() or not app.in_flight, "nothing was on its way in any snapshot: it shows nothing"
+    judge.consistent()
     judge.same_errors()
 
 
@@ -174,11 +155,8 @@ def test_the_same_leaves_in_transactions(judge: Judge) -> None:
 
 def _in_transactions(side: Side, name: str) -> bool:
     """Some of a topic: its offsets have gaps (its own records, and those of snapkafka, have none)."""
-    for partition in range(2):
-        offsets = [record.offset for record in side.records[name] if record.partition == partition]
-        if max(offsets) + 1 > len(offsets):
-            return True
-    return False
+    places = [[it.offset for it in side.records[name] if it.partition == n] for n in range(2)]
+    return any(max(offsets) + 1 > len(offsets) for offsets in places)
 
 
 # -- global and standby tables ----------------------------------------------------------------------------------------

@@ -6,12 +6,14 @@ FEATURES_INPUT; what an app writes is named after its own id.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import faust
 
@@ -22,6 +24,8 @@ INPUT = os.environ["FEATURES_INPUT"]
 MODE = os.environ.get("FEATURES_MODE", "on")
 STORE = os.environ.get("FEATURES_STORE", "memory://")
 LATE = os.environ.get("FEATURES_INSTALL") == "late"
+#: A seam of Faust's that is not as expected.
+BROKEN = os.environ.get("FEATURES_BROKEN", "")
 USER = os.environ.get("FEATURES_USER")
 #: What is done at an event; what it returns is told.
 Step = Callable[[Any], Awaitable[dict[str, Any]]]
@@ -35,12 +39,14 @@ def new_app(**settings: Any) -> Any:
             username=USER, password=password, mechanism="PLAIN"
         )
     own = {
-        "broker": f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
+        "broker": f"{os.environ.get('FEATURES_TRANSPORT', 'kafka')}://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
         "store": STORE,
         "topic_partitions": 2,
         "topic_disable_leader": True,
         "datadir": os.environ["SNAPKAFKA_DEMO_DATA"],
     }
+    if name := os.environ.get("FEATURES_SETTING"):
+        settings[name] = True
     app = faust.App(ID, **own | settings)
     if not LATE:
         _install(app)
@@ -81,10 +87,20 @@ def _inputs_that_run(app: Any) -> int:
 def end_of_module(app: Any) -> None:
     """Here it is installed where FEATURES_INSTALL=late, when everything of the app exists already."""
     if LATE:
+        app.conf.id  # noqa: B018 -- finalises the app, as a module that reads its settings does
         _install(app)
 
 
 def _install(app: Any) -> None:
+    if BROKEN:
+        from snapkafka.drivers.faust import driver, hooks
+        from snapkafka.drivers.faust.inbound import membership
+
+        place: Any = next(it for it in (hooks, driver, membership) if hasattr(it, BROKEN))
+        awaited = asyncio.iscoroutinefunction(getattr(place, BROKEN))
+        setattr(
+            place, BROKEN, (AsyncMock if awaited else Mock)(side_effect=RuntimeError(f"{BROKEN} is broken"))
+        )
     lag = os.environ.get("FEATURES_LAG")
     snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"], mode=MODE, changelog_lag=lag)
     if "FEATURES_HEAR" in os.environ:

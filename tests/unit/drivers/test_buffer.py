@@ -95,26 +95,6 @@ async def test_another_faust_is_left_to_itself(monkeypatch: pytest.MonkeyPatch) 
     await way.broker.close()
 
 
-async def test_who_listens_to_faust_hears_of_every_record(way: Buffered) -> None:
-    """`app.on_produce_message` may even change the headers."""
-    heard: list[Any] = []
-
-    def listen(sender: Any, **record: Any) -> None:
-        record["headers"].append(("traced", b"1"))
-        heard.append(record["value"])
-
-    way.app.on_produce_message.connect(listen)
-    way.soon(b"buffered", headers=[])
-    await way.emptying()
-    await way.send(b"sent", headers=[])
-    await way.taken()
-    way.app.on_produce_message.disconnect(listen)
-    assert heard == [b"buffered", b"sent"]
-    assert [[name for name, _ in record.headers] for record in way.broker.records()] == [
-        ["traced", "_sk"]
-    ] * 2
-
-
 async def test_a_producer_that_faust_makes_anew_stamps_too(way: Buffered) -> None:
     """Faust has one from its start to its stop; before and after, its own error tells."""
     await way.send()

@@ -1,8 +1,10 @@
-"""A ledger that is made anew, or loses its tail, under a running driver: what is written to it. No Faust, no broker."""
+"""A ledger that is made anew, loses its tail, or gets late what a worker has to say, under a running driver: what is
+written to it (R9, R11, R15)."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
@@ -13,15 +15,21 @@ from faust.types.tuples import TP
 
 from snapkafka.config import Config
 from snapkafka.drivers import FaustDriver
+from snapkafka.drivers import ledger as follower
+from snapkafka.drivers.faust.inbound import membership
 from snapkafka.kafka import LedgerCutShortError, LedgerRecreatedError
 from snapkafka.ports import Entry
 from snapkafka.protocol import (
     Abort,
+    Assigned,
     Bye,
+    Cause,
     Hello,
     InputTopic,
     LedgerRecord,
+    Report,
     TailLost,
+    TopicPartition,
     Trigger,
     take_checkpoint,
 )
@@ -67,8 +75,8 @@ class Remade(FakeLedger):
                 start = entry.offset + 1
             await asyncio.sleep(0.001)
 
-    def written(self) -> list[LedgerRecord | None]:
-        return [entry.record for entry in self.entries]
+    def written(self, kind: type = object) -> list[Any]:
+        return [entry.record for entry in self.entries if isinstance(entry.record, kind)]
 
     async def trim_to_checkpoint(self) -> None:
         """As `ops.checkpoint` does."""
@@ -84,9 +92,13 @@ async def joined(app: Any = None, ledger: Remade | None = None) -> tuple[Any, Re
     driver: Any = FaustDriver(app=app, config=Config(namespace="n"))
     driver.recorder = SimpleNamespace(take=driver.write)
     ledger = ledger or Remade()
-    await driver.start(ledger, FakeAdmin())
+    await driver.start(ledger, FakeAdmin(ends={TopicPartition("in", 0): 0}))
     await driver.join_ledger(Hello(n=0, app="shop", inputs=(InputTopic(topic="in", partitions=1),)))
     return driver, ledger
+
+
+def shop() -> Any:
+    return faust.App("shop", broker="kafka://127.0.0.1:1", store="memory://", web_enabled=False)
 
 
 async def make_anew(driver: Any, ledger: Remade) -> None:
@@ -132,13 +144,13 @@ async def test_r12_the_timer_of_a_snapshot_runs_out_in_its_own_ledger_only() -> 
     new = ledger.put(Trigger(n=2, id="in the new one", ttl_ms=60_000))
     assert new == old, "or nothing is shown"
     await asyncio.sleep(1.5 * OLD_TTL_MS / 1000)
-    assert not [record for record in ledger.written() if isinstance(record, Abort)]
+    assert not ledger.written(Abort)
     await driver.stop()
 
 
 async def test_r6_an_epoch_of_the_old_ledger_tears_nothing_in_the_new_one() -> None:
     """A record of a global table was met before, and is taken in after. The simulator found it."""
-    app: Any = faust.App("shop", broker="kafka://127.0.0.1:1", store="memory://", web_enabled=False)
+    app = shop()
     rates = app.GlobalTable("rates")
     driver, ledger = await joined(app)
     driver.events.attach(app.sensors)
@@ -191,4 +203,61 @@ async def test_r11_a_worker_whose_ledger_has_lost_its_tail_says_so_there_and_run
     assert written == Bye(process=0, n=1)
     assert isinstance(lost, TailLost) and lost.since == 1
     assert isinstance(gone, Bye) and gone.goes_on and "lost acknowledged records" in gone.reason
+    await driver.stop()
+
+
+IN, PATIENCE_S = TP("in", 0), 0.2
+
+
+@pytest.mark.parametrize("reported", [True, False])
+async def test_r15_faust_waits_for_positions_no_longer_than_for_the_ledger(
+    monkeypatch: pytest.MonkeyPatch, reported: bool
+) -> None:
+    """The broker does not tell what is committed, or nothing is and the consumer does not tell where it started. The
+    inputs go on, snapshots fail by name, and when it tells, the worker is back, with what has run meanwhile as done."""
+    monkeypatch.setattr(follower, "LEDGER_WAIT_S", PATIENCE_S)
+    monkeypatch.setattr(membership, "RETRY_S", 0.01)
+    commits: dict[Any, int] = {IN: 3} if reported else {}
+    there = asyncio.Event()
+
+    async def committed(tp: Any) -> int | None:
+        if reported:
+            await there.wait()
+        return commits.get(TP(*tp))
+
+    async def position(tp: Any) -> int:
+        raise ConnectionError("no coordinator")
+
+    app = shop()
+    client = SimpleNamespace(committed=committed, position=position)
+    app.consumer._thread = SimpleNamespace(
+        _ensure_consumer=lambda: client, thread_loop=asyncio.get_running_loop()
+    )
+    app.consumer.assignment = lambda: {IN}
+    driver, ledger = await joined(app)
+    driver.consumer_made(app.consumer)
+
+    waits = asyncio.ensure_future(app.on_rebalance_complete.send())
+    await asyncio.sleep(0)
+    app.consumer_generation_id += 1
+    await waits
+    assert not driver.machine.absent, "other inputs will come: that was no wait in vain"
+    started = time.monotonic()
+    await app.on_rebalance_complete.send()
+    assert PATIENCE_S <= time.monotonic() - started < 4 * PATIENCE_S
+    for offset in (3, 4):
+        event = Cause("stream", TopicPartition("in", 0), offset, 0)  # that of no agent
+        driver.machine.event_started(event)
+        driver.machine.event_ended(event)
+    ledger.put(Trigger(n=90, id="while nobody knows"))
+    await until(lambda: [abort.code for abort in ledger.written(Abort)] == ["contaminated"])
+    assert not ledger.written(Assigned)
+
+    commits[IN] = 4  # Faust has committed since
+    there.set()
+    await until(lambda: not driver.machine.absent)
+    epoch = ledger.put(Trigger(n=91, id="when it is known")) + 1
+    await until(lambda: any(report.epoch == epoch for report in ledger.written(Report)))
+    assert [it.offset for it in ledger.written(Report)[-1].positions] == [5]
+    assert len(ledger.written(Assigned)) == 1, "of the latest assignment alone"
     await driver.stop()

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
-import aiokafka
 import pytest
 from aiokafka.errors import KafkaTimeoutError, ProducerFenced
 
@@ -98,38 +97,6 @@ async def test_r15_a_worker_that_stood_down_sends_as_without_us(way: Way) -> Non
     await way.producer.send("t", b"v", b"k", 0, headers=[("mine", b"1"), ("_sk", b"of what it forwards")])
     await way.producer.flush()
     assert [record.headers for record in way.broker.records()] == [[("mine", b"1")]]
-
-
-# -- whom it goes through ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("where", ["class", "instance", "accumulator"])
-async def test_who_goes_around_aiokafka_is_gone_through(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
-    """A tracer, say."""
-    broker, driver = Broker(), Driver()
-    producer = broker.producer()
-    target: Any = {
-        "class": aiokafka.AIOKafkaProducer,
-        "instance": producer,
-        "accumulator": producer._message_accumulator,
-    }[where]
-    name = "add_message" if where == "accumulator" else "send"
-    inner, seen = getattr(target, name), []
-
-    @functools.wraps(inner)
-    async def traced(*args: Any, **more: Any) -> Any:
-        seen.append(1)
-        return await inner(*args, **more)
-
-    monkeypatch.setattr(target, name, traced)
-    AioClient(producer, driver.sends)
-    for _ in range(3):
-        await producer.send("t", b"v", b"k", 0)
-    await producer.flush()
-    assert len(seen) == 3
-    assert broker.seqs() == [0, 1, 2]
-    assert not driver.machine.colours.busy
-    await broker.close()
 
 
 # -- transactions of Faust --------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import os
 from collections import Counter
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
+from functools import wraps
 from random import Random
 from typing import Any, Final
 
@@ -137,11 +138,12 @@ class Sensor(faust.Sensor):
 
 
 class Side:
-    """One of the two: a producer as it is, or one that stamps."""
+    """One of the two: a producer as it is, or one that stamps. `traced`: something of the app's own is around it."""
 
-    def __init__(self, kind: str, seed: int, *, stamps: bool) -> None:
+    def __init__(self, kind: str, seed: int, *, stamps: bool, traced: bool) -> None:
         trouble = 0.0 if kind == "faust" else 0.1
-        self.kind, self.broker = kind, Broker(bytes_max=TOPIC_BYTES, trouble=trouble, seed=seed)
+        self.kind, self.traced = kind, traced
+        self.broker = Broker(bytes_max=TOPIC_BYTES, trouble=trouble, seed=seed)
         self.driver = Driver() if stamps else None
         self.turn = 0
         settings: dict[str, Any] = {
@@ -162,6 +164,10 @@ class Side:
         else:
             clients = [self.broker.producer(**settings) for _ in range(1 + (kind == "two clients"))]
             self.client, self.second = clients[0], clients[-1]
+            if traced and seed % 4 < 2:
+                self._trace(self.client, "send")
+            elif traced:
+                self._trace(self.client._message_accumulator, "add_message")
             if self.driver is not None:
                 self.held = Transaction(self.driver.sends) if kind == "transactions" else None
                 made = [AioClient(client, self.driver.sends, self.held) for client in clients]
@@ -173,6 +179,22 @@ class Side:
         self.outcomes: dict[tuple[int, int], str] = {}
         self.futures: dict[tuple[int, int], Any] = {}
         self.colours: dict[int, int] = {}  # of the event of each task
+
+    def _trace(self, owner: Any, name: str) -> None:
+        inner = getattr(owner, name)
+
+        @wraps(inner)
+        async def around(*args: Any, **more: Any) -> Any:
+            self.reported[name] += 1
+            return await inner(*args, **more)
+
+        setattr(owner, name, around)
+
+    def _listen(self, sender: Any, *, headers: Any, **record: Any) -> None:
+        """It may even change the headers."""
+        self.reported["heard", record["value"]] += 1
+        if isinstance(headers, list):
+            headers.append(("traced", b"1"))
 
     async def _empty(self, buffer: Any) -> None:
         """As Faust's own task, but that it goes on after an error."""
@@ -192,6 +214,8 @@ class Side:
     async def play(self, steps: list[Step]) -> None:
         """Do the steps. What a send waits for comes by itself."""
         pending: list[asyncio.Task[None]] = []
+        if self.faust is not None and self.traced:
+            self.faust.app.on_produce_message.connect(self._listen)
         for step in steps:
             if step.what == "wait":
                 self.broker.answers.clear()
@@ -224,6 +248,7 @@ class Side:
             self.outcomes[record] = "sent" if error is None else type(error).__name__
         if self.faust is not None:
             self.emptying.cancel()
+            self.faust.app.on_produce_message.disconnect(self._listen)
         await self.broker.close()
 
     async def _end(self, *, commit: bool) -> None:
@@ -250,7 +275,11 @@ class Side:
 
     async def _send(self, record: Record) -> Any:
         if self.faust is not None:
-            more = {"partition": record.partition, "timestamp": 1.5, "headers": record.headers}
+            more = {
+                "partition": record.partition,
+                "timestamp": 1.5,
+                "headers": record.headers and [*record.headers],
+            }
             if record.soon:
                 more["callback"] = self._called_back
                 return self.faust.topic.send_soon(key=record.key, value=record.value, **more)
@@ -350,22 +379,24 @@ def _judge_stamps(ours: Side, tp: TopicPartition, records: dict[tuple[int, int],
     return found
 
 
-async def play(kind: str, seed: int) -> Counter[str]:
+async def play(kind: str, seed: int, *, traced: bool) -> Counter[str]:
     steps = script(kind, seed)
     records = {(it.task, it.n): it for step in steps for task in step.tasks for it in task}
-    theirs, ours = Side(kind, seed, stamps=False), Side(kind, seed, stamps=True)
+    theirs, ours = (Side(kind, seed, stamps=stamps, traced=traced) for stamps in (False, True))
     await theirs.play(steps)
     await ours.play(steps)
     return judge(theirs, ours, records)
 
 
 @pytest.mark.timeout(max(60, OPERATIONS // 500))
-@pytest.mark.parametrize("kind", KINDS)
-async def test_what_stamps_does_what_was_done_before(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "traced"), [*((kind, False) for kind in KINDS), ("plain", True), ("faust", True)]
+)
+async def test_what_stamps_does_what_was_done_before(kind: str, traced: bool) -> None:
     found: Counter[str] = Counter()
     for seed in range(max(1, OPERATIONS // A_RUN // len(KINDS))):
         try:
-            found += await play(kind, seed)
+            found += await play(kind, seed, traced=traced)
         except BaseException as error:
             error.add_note(f"kind {kind}, seed {seed}")
             raise
