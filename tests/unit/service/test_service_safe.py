@@ -106,30 +106,28 @@ def test_no_token_is_in_an_answer_or_a_log(cluster: FakeCluster, caplog: pytest.
 # -- where tables may lie ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("uri", "fits"),
-    [
-        ("s3://bucket/prefix", True),
-        ("s3a://bucket/prefix/", True),
-        ("s3a://bucket/prefix/deeper/x.json", True),
-        ("s3://bucket/prefix-of-others", False),
-        ("s3://bucket/prefix/../others", False),
-        ("s3://bucket", False),
-        ("s3://other/prefix", False),
-        ("s3://me:secret@bucket/prefix", False),
-        ("gs://bucket/prefix", False),
-        ("/data/snapshots", True),
-        ("file:///data/snapshots/x", True),
-        ("/data/snapshots/../../etc", False),
-        ("file:///data/snapshots/%2e%2e/%2e%2e/etc", False),
-        ("/data/snapshots2", False),
-        ("/etc", False),
-        ("", False),
-        ("snapshots", False),
-    ],
+ROOTS = ("s3://bucket/prefix/", "/data/snapshots")
+BELOW = (
+    *("s3://bucket/prefix", "s3a://bucket/prefix/", "s3a://bucket/prefix/deeper/x.json"),
+    *("/data/snapshots", "file:///data/snapshots/x"),
 )
-def test_storage_lies_below_a_root(uri: str, fits: bool) -> None:
-    assert (within(uri, ("s3://bucket/prefix/", "/data/snapshots")) is not None) is fits
+BESIDE = (
+    *("s3://bucket/prefix-of-others", "s3://bucket/prefix/../others", "s3://bucket", "s3://other/prefix"),
+    *(
+        "s3://me:secret@bucket/prefix",
+        "gs://bucket/prefix",
+        "/data/snapshots/../../etc",
+        "/etc",
+        "",
+        "snapshots",
+    ),
+    *("file:///data/snapshots/%2e%2e/%2e%2e/etc", "/data/snapshots2"),
+)
+
+
+@pytest.mark.parametrize("uri", [*BELOW, *BESIDE])
+def test_storage_lies_below_a_root(uri: str) -> None:
+    assert (within(uri, ROOTS) is not None) is (uri in BELOW)
     assert within(uri, ()) is None
 
 
