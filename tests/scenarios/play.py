@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import cast
 
 from snapkafka.protocol import (
     HEAR_ALL,
     NOBODY,
-    RESTORE,
     Abort,
     Absence,
-    AgentPosition,
     Cause,
     Dead,
     Hello,
@@ -22,8 +19,6 @@ from snapkafka.protocol import (
     MarkerMet,
     Pause,
     RecordMet,
-    Restore,
-    RestoreStage,
     Retire,
     SendOutcome,
     StopAsked,
@@ -173,8 +168,6 @@ class Play:
                 stage.append(Retire(n=number(), app=app))
             case ["verdict", snapshot, verdict]:
                 stage.append(Verdict(n=number(), epoch=self._epoch(snapshot), verdict=verdict))
-            case ["restore", plan, reached]:
-                self._restore(plan, cast(RestoreStage, reached), command)
             # -- looking ------------------------------------------------------------------------------------------
             case ["show", *what]:
                 self._show(what)
@@ -261,41 +254,6 @@ class Play:
             self.stage.tell(f"{place}: {what} of {actor.name}, {colour}, seq {sending.seq}")
         if ack:
             actor.settle(SendOutcome.ACKED, sending)
-
-    def _restore(self, plan: str, reached: RestoreStage, command: Command) -> None:
-        """restore PLAN begun apps=a [by=R] | restore PLAN done by=R [apps=a] [at=A[0]@3,A[0]@5] | restore PLAN
-        aborted: R joins with the mode "restore" when it is first named. `at`: where the agent starts, and what it does
-        not take above"""
-        stage, by, apps = self.stage, command.option("by"), tuple(command.options_list("apps"))
-        if by and by not in stage.names.values():
-            stage.append(Hello(n=stage.number(), app=f"restore-{plan}", host=by, mode=RESTORE))
-        places: dict[TopicPartition, list[int]] = {}
-        for tp, offset in map(place_of, command.options_list("at")):
-            places.setdefault(tp, []).append(offset)
-        positions = (
-            AgentPosition(
-                app=app,
-                agent=AGENT,
-                topic=tp.topic,
-                partition=tp.partition,
-                offset=first,
-                started_above=tuple(above),
-            )
-            for app in apps
-            for tp, (first, *above) in places.items()
-        )
-        stage.append(
-            Restore(
-                n=stage.number(),
-                plan=plan,
-                stage=reached,
-                snapshot="s1",
-                apps=apps,
-                author=next((process for process, name in stage.names.items() if name == by), NOBODY),
-                ends=stage.ends(stage.logs) if reached == "done" else (),
-                positions=tuple(positions),
-            )
-        )
 
     def _show(self, what: list[str]) -> None:
         """show s1 | show P1 | show log B[0] | show ledger"""

@@ -23,7 +23,6 @@ from snapkafka.protocol import (
     Pause,
     ReadLedgerTo,
     Report,
-    Restore,
     Retire,
     SendMarkers,
     SnapshotView,
@@ -80,7 +79,6 @@ HEARD = {
     "ledger": "it read the trigger",
     "marker": "it met a marker",
     "header": "it met a red record",
-    "assigned": "an input that it was given is red",
 }
 
 
@@ -117,8 +115,6 @@ def record(record: LedgerRecord, stage: World) -> str:
             return f"{stage.ids.get(number, number)} was examined: {verdict}"
         case Pause(paused=paused):
             return f"{who} says: {'no snapshots until further notice' if paused else 'snapshots again'}"
-        case Restore(plan=plan, stage=reached, author=author):
-            return f"restore {plan} is {reached}" + (f", by {stage.actor_of(author)}" if author >= 0 else "")
         case _:
             raise AssertionError(f"no scenario has {record}")
 
