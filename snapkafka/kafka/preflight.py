@@ -22,7 +22,6 @@ from snapkafka.ports import Group, TopicAdmin
 from snapkafka.protocol.alignment import Graph, known_graph
 from snapkafka.protocol.ledger_fold import being_restored
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
-from snapkafka.protocol.partition_counts import counts_of, unlike_counts
 from snapkafka.protocol.records import (
     INPUT_UNASSIGNED,
     LEDGER_CUT_SHORT,
@@ -33,6 +32,7 @@ from snapkafka.protocol.records import (
     TopicPartition,
     Trigger,
 )
+from snapkafka.protocol.snapshots import unlike_counts
 from snapkafka.store import lies_in, written_down
 
 from .ledger.reading import LATEST, captured, find_snapshot, good
@@ -209,7 +209,7 @@ def _refusals(state: LedgerState, asked: verbs.Trigger) -> Iterator[tuple[str, s
         hint = "wait for them, or see `snapkafka list`"
         yield "too-many", f"{len(state.open)} snapshots are running already", hint, []
     latest = {view.hello.app: view.hello for view in living}
-    if unlike := [said for it in latest.values() for said, *_ in unlike_counts(it, counts_of(it))]:
+    if unlike := [said for it in latest.values() for said, *_ in unlike_counts(it)]:
         hint = "make the counts equal and restart the app (Faust fails at a write), or leave it out of --apps"
         yield "partition-counts", "; ".join(unlike), hint, []
     if asked.align and (cycle := graph_of_apps(state, apps).cycle()):

@@ -27,7 +27,7 @@ from snapkafka.protocol import REMOTE, Captured, Table, TopicPartition
 from snapkafka.protocol.gather import gather
 from snapkafka.protocol.ledger_fold import being_restored
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
-from snapkafka.protocol.partition_counts import unlike_counts
+from snapkafka.protocol.snapshots import unlike_counts
 from snapkafka.topic_config import UNBOUNDED, TopicSettings
 from snapkafka.units import format_ms, wall_ms
 from snapkafka.wire.headers import HEADER

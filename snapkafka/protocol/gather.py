@@ -84,7 +84,10 @@ def gather(state: LedgerView, epoch: int) -> Captured:
             Uncaptured(app=app, what=what)
             for app, what in sorted({(hello.app, what) for hello in hellos for what in hello.uncaptured})
         ),
-        bases=tuple(_bases(state, epoch)),
+        bases=tuple(
+            BaseCut(topic=tp.topic, partition=tp.partition, **base._asdict())
+            for tp, base in sorted(state.restores.bases_below(epoch).items())
+        ),
         code=tuple(
             Code(app=app, agents=hello.agents, tables=hello.tables)
             for app, hello in sorted({hello.app: hello for hello in hellos}.items())
@@ -185,12 +188,6 @@ def _retention(state: LedgerView, epoch: int) -> tuple[Retention, ...]:
         for promised in view.hello.retention
     }
     return tuple(promised for _, promised in sorted(reported.items()))
-
-
-def _bases(state: LedgerView, epoch: int) -> Iterator[BaseCut]:
-    """Yield the base of each partition by the latest restore that was over when the snapshot was triggered."""
-    for tp, base in sorted(state.restores.bases_below(epoch).items()):
-        yield BaseCut(topic=tp.topic, partition=tp.partition, **base._asdict())
 
 
 def _process_cut(state: LedgerView, snapshot: SnapshotView, part: Part | None, process: int) -> ProcessCut:

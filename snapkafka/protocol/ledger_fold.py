@@ -57,11 +57,7 @@ KEEP_LEFT: Final = 500
 
 
 class Fold(LedgerView):
-    """The snapshots and the processes of a ledger, as far as it was read.
-
-    Args:
-        history: remember every snapshot. Without, memory is bounded, whatever the ledger holds.
-    """
+    """The snapshots and the processes of a ledger, as far as it was read."""
 
     def __init__(self, *, history: bool) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ class Inputs:
         self.tables: tuple[ChangelogEnd, ...] = ()  # as recovered with them
         self.latest: InputsAssigned | None = None
         self.taken = False  # all were, and what came instead is not told yet
-        self._given_n = -1
+        self.given_n = -1  # of our latest Assigned
         self._ours: InputsAssigned | None = None  # the assignment that is ours, once its Assigned is read
 
     @property
@@ -71,7 +71,7 @@ class Inputs:
     def announce(self, process: int, n: int) -> Assigned:
         """Return the record that announces our inputs in the ledger."""
         assert self.latest is not None
-        self._given_n = n
+        self.given_n = n
         return Assigned(
             process=process,
             n=n,
@@ -82,9 +82,6 @@ class Inputs:
             ),
             member=self.latest.member,
         )
-
-    def is_announced_by(self, record: Assigned, process: int | None) -> bool:
-        return (record.process, record.n) == (process, self._given_n)
 
     def announced(self, offset: int) -> bool:
         """Note that our `Assigned` was read; return whether it is the first one that reports these inputs."""

@@ -119,18 +119,17 @@ class RestoreView:
         """Return whether it restores one of `apps` (none named: any)."""
         return not apps or bool({*apps} & {*self.apps})
 
-    def ends(self) -> Iterator[tuple[TopicPartition, int]]:
-        """Yield each input and changelog partition with its base."""
-        for _, record in self.parts.values():
-            for end in record.ends:
-                yield TopicPartition(end.topic, end.partition), end.end
-
     def bases(self, below: int | None = None) -> dict[TopicPartition, Base]:
         """Return the base of each partition that it names, as of this ledger offset (None: the end). All records of a
         recreated topic are of the time after the restore."""
         over = {topic for topic, at in self.recreated.items() if below is None or at < below}
-        ends = {tp: 0 if tp.topic in over else end for tp, end in self.ends()}
-        return {tp: Base(self.plan, self.author, end, self.apps) for tp, end in ends.items()}
+        ends = (end for _, record in self.parts.values() for end in record.ends)
+        return {
+            TopicPartition(end.topic, end.partition): Base(
+                self.plan, self.author, 0 if end.topic in over else end.end, self.apps
+            )
+            for end in ends
+        }
 
     def shows_recreated(self, named: tuple[str, str]) -> bool:
         """Return whether this id of a topic is the first that differs from the restored one."""

@@ -221,6 +221,30 @@ def recreated_since(processes: Iterable[ProcessView]) -> Failure | None:
     return None
 
 
+def unlike_counts(hello: Hello, counts: Mapping[str, int] | None = None) -> Iterator[tuple[str, str, int]]:
+    """Yield a sentence for each table that Faust cannot write, and the topic that can grow to which number: a change
+    goes to the partition of the event that makes it, and no input of the app has as many partitions as the changelog
+    (robinhood/faust#137).
+
+    Args:
+        counts: partitions by topic, as far as they are known; None: as the process found them when it joined.
+    """
+    if counts is None:
+        counts = {table.changelog: table.partitions for table in hello.tables if table.partitions}
+        counts |= {source.topic: source.partitions for source in hello.inputs}
+    inputs = {source.topic: counts[source.topic] for source in hello.inputs if source.topic in counts}
+    for table in hello.tables:
+        count = counts.get(table.changelog)
+        if table.copartitioned and count is not None and inputs and count not in inputs.values():
+            counted = ", ".join(f"{topic} has {number}" for topic, number in sorted(inputs.items()))
+            most, topic = max((number, topic) for topic, number in inputs.items())
+            what = (
+                f"partition counts of table {table.name} of app {hello.app} differ: its changelog {table.changelog} has"
+                f" {count}, of the inputs {counted}"
+            )
+            yield what, *((topic, count) if most < count else (table.changelog, most))
+
+
 def unstamped_in_flight(snapshot: SnapshotView, processes: Mapping[int, ProcessView]) -> Failure | None:
     """Return the failure if an unstamped record lies where a reader has not got to. To be called when every input is
     cut and every sender has reported.

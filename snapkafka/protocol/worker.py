@@ -164,8 +164,8 @@ class WorkerProtocol(Member):
                 return self._triggered(event.offset + 1, own=trigger.process == self.process)
             case Hello() as hello if hello.n == self._hello_n:
                 return self._recognised(event.offset)
-            case Assigned() as assigned if self.inputs.is_announced_by(assigned, self.process):
-                if self.ledger.processes[assigned.process].assigned == event.offset:  # else a copy
+            case Assigned(process=process, n=n) if (process, n) == (self.process, self.inputs.given_n):
+                if self.ledger.processes[process].assigned == event.offset:  # else a copy
                     self._assigned(event.offset)
             case Dead() as dead if dead.dead == self.process:
                 return self._new_life()
