@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .login.connection import Connection
     from .login.security import Security
     from .preflight import compose_trigger
-    from .records.bulk import KafkaBulk, KafkaRecord
-    from .records.read import Record
+    from .records.bulk import KafkaBulk
+    from .records.read import KafkaRecord
 else:
     __getattr__ = lazily(__name__)

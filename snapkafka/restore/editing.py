@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.records.bulk import KafkaRecord
+from snapkafka.kafka.records.read import KafkaRecord
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
 from snapkafka.wire import headers as wire
 

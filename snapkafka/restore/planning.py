@@ -23,7 +23,8 @@ from snapkafka.errors import (
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin, opened
 from snapkafka.kafka.cluster.group_hold import HOLDER, GroupHold, GroupTakenError
 from snapkafka.kafka.preflight import OWN_GROUPS
-from snapkafka.kafka.records.bulk import KafkaBulk, KafkaRecord, batch_bytes
+from snapkafka.kafka.records.bulk import KafkaBulk, batch_bytes
+from snapkafka.kafka.records.read import KafkaRecord
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import fork_problem, of_fork
 from snapkafka.protocol.records import TopicPartition

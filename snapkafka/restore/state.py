@@ -21,7 +21,7 @@ from hashlib import blake2b
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from snapkafka.kafka.records.bulk import KafkaRecord
+from snapkafka.kafka.records.read import KafkaRecord
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut
 from snapkafka.protocol.records import AgentPosition, LogEnd, Position, Restore, TopicId, TopicPartition
 from snapkafka.wire import headers as wire

@@ -33,7 +33,7 @@ from snapkafka.checks import ReadRange
 from snapkafka.errors import OvertakenError, RestoreFailedError
 from snapkafka.kafka.cluster.group_hold import GroupHold
 from snapkafka.kafka.ledger.reading import Opened
-from snapkafka.kafka.records.bulk import KafkaRecord
+from snapkafka.kafka.records.read import KafkaRecord
 from snapkafka.protocol.records import (
     RESTORE,
     AgentPosition,

@@ -16,12 +16,39 @@ from typing import Final
 
 import pytest
 
-from snapkafka.runtime import start_watchdog
+from snapkafka.runtime import jars, start_watchdog
 from snapkafka.testing import free_ports, wait_until
-from tests.servers.jars import jars_with_dependencies
 
-#: Debezium's, and the driver of the database.
-JDBC_JARS: Final = ("io.debezium:debezium-connector-jdbc:3.5.0.Final", "org.postgresql:postgresql:42.7.7")
+#: The jars of its archive that it needs for PostgreSQL; Jackson is that of Connect.
+JDBC_JARS: Final = (
+    "io.debezium:debezium-connector-jdbc:3.5.0.Final",
+    *(
+        f"io.debezium:debezium-{part}:3.5.0.Final"
+        for part in (
+            "api", "config", "connect-plugins", "connector-common", "openlineage-api", "sink", "util",
+        )
+    ),
+    "com.fasterxml:classmate:1.7.0",
+    "com.mchange:c3p0:0.12.0",
+    "com.mchange:mchange-commons-java:0.4.0",
+    "com.sun.istack:istack-commons-runtime:4.1.2",
+    "jakarta.activation:jakarta.activation-api:2.1.3",
+    "jakarta.inject:jakarta.inject-api:2.0.1",
+    "jakarta.persistence:jakarta.persistence-api:3.2.0",
+    "jakarta.transaction:jakarta.transaction-api:2.0.1",
+    "jakarta.xml.bind:jakarta.xml.bind-api:4.0.2",
+    "net.bytebuddy:byte-buddy:1.17.6",
+    "org.antlr:antlr4-runtime:4.10.1",
+    "org.eclipse.angus:angus-activation:2.0.2",
+    "org.glassfish.jaxb:jaxb-core:4.0.5",
+    "org.glassfish.jaxb:jaxb-runtime:4.0.5",
+    "org.glassfish.jaxb:txw2:4.0.5",
+    "org.hibernate.models:hibernate-models:1.0.1",
+    "org.hibernate.orm:hibernate-c3p0:7.1.0.Final",
+    "org.hibernate.orm:hibernate-core:7.1.0.Final",
+    "org.jboss.logging:jboss-logging:3.6.1.Final",
+    "org.postgresql:postgresql:42.7.7",
+)  # fmt: skip
 USER: Final = "snapkafka"
 PASSWORD: Final = "not-a-secret"
 STARTS_WITHIN_S: Final = 60
@@ -33,7 +60,7 @@ def jdbc_plugin(plugins: Path) -> None:
     """Put the sink into a folder of plugins, as a user unpacks its archive there."""
     folder = plugins / "debezium-connector-jdbc"
     folder.mkdir(parents=True, exist_ok=True)
-    for jar in jars_with_dependencies(*JDBC_JARS):
+    for jar in jars(JDBC_JARS):
         link = folder / jar.name
         if not link.exists():
             link.symlink_to(jar)

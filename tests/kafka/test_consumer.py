@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from snapkafka.drivers.remote.inputs import Input, resolve
 from snapkafka.errors import LedgerUnusableError, OffsetsGoneError, TriggerRefusedError
-from snapkafka.kafka import Connection, KafkaTopicAdmin, Record
+from snapkafka.kafka import Connection, KafkaRecord, KafkaTopicAdmin
 from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import create_topics
@@ -43,8 +43,8 @@ class Side:
                 )
             await (producer.abort_transaction if aborted else producer.commit_transaction)()
 
-    async def read(self, count: int, *tps: TopicPartition) -> list[Record]:
-        found: list[Record] = []
+    async def read(self, count: int, *tps: TopicPartition) -> list[KafkaRecord]:
+        found: list[KafkaRecord] = []
 
         async def enough() -> bool:
             found.extend(await self.consumer.read(tps or self.tps, 200))

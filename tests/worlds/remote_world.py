@@ -11,7 +11,7 @@ from aiokafka import TopicPartition as KafkaPartition
 from snapkafka import until as waits
 from snapkafka.drivers import Bounds, Participant
 from snapkafka.drivers.remote.inputs import Marker
-from snapkafka.kafka import Connection, Record
+from snapkafka.kafka import Connection, KafkaRecord
 from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.ports import Topic
 from snapkafka.protocol import Captured, Failure, LedgerState, TopicPartition, Trigger
@@ -80,7 +80,7 @@ class FakeConsumer:
 
     def __init__(self, broker: RemoteBroker, group: str = "till") -> None:
         self.broker, self.admin, self.group = broker, broker.admin, group
-        self.log: dict[TopicPartition, list[Record]] = {}
+        self.log: dict[TopicPartition, list[KafkaRecord]] = {}
         self.at: dict[TopicPartition, int] = {}
         self.asked: list[set[TopicPartition]] = []  # of each read, the partitions
         self.closed = False
@@ -90,7 +90,8 @@ class FakeConsumer:
         """Append a record; its offset."""
         log = self.log.setdefault(tp, [])
         offset = len(log)
-        log.append(Record(tp, offset, key, value, header, 1_000 + offset))
+        headers_ = () if header is None else ((headers.HEADER, header),)
+        log.append(KafkaRecord(*tp, offset, key, value, headers_, 1_000 + offset))
         self.admin.ends[tp] = len(log)
         return offset
 
@@ -106,7 +107,7 @@ class FakeConsumer:
         assert positions.keys() <= self.at.keys(), "all that is assigned"
         self.at |= positions
 
-    async def read(self, tps: Collection[TopicPartition], within_ms: int) -> list[Record]:
+    async def read(self, tps: Collection[TopicPartition], within_ms: int) -> list[KafkaRecord]:
         self.asked.append(set(tps))
         if self.failure is not None:
             raise self.failure

@@ -30,7 +30,7 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection, translated
-from snapkafka.kafka.records.read import KafkaConsumer, Record
+from snapkafka.kafka.records.read import KafkaConsumer, KafkaRecord
 from snapkafka.ports import Ledger
 from snapkafka.protocol.actions import AskState, SendMarkers, TurnedRed
 from snapkafka.protocol.colours import Cause
@@ -304,7 +304,7 @@ class Participant(Process):
             raise BrokerUnavailableError(f"whether a record is in {topic} is unknown: {error!r}") from error
         return appended.partition, appended.offset
 
-    def receive(self) -> AsyncIterator[Record]:
+    def receive(self) -> AsyncIterator[KafkaRecord]:
         """Return the records of its inputs, once; see `HandedOutRecords.records`."""
         self._require_here()
         return self._receiving.records(self.node)

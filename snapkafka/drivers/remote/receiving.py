@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Final
 
 from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
-from snapkafka.kafka.records.read import KafkaConsumer, Record
+from snapkafka.kafka.records.read import KafkaConsumer, KafkaRecord
 from snapkafka.protocol import Cause, TopicPartition
 
 from ..gate import Gate
@@ -67,7 +67,7 @@ class HandedOutRecords:
 
     # -- to the process ---------------------------------------------------------------------------------------
 
-    async def records(self, node: str) -> AsyncIterator[Record]:
+    async def records(self, node: str) -> AsyncIterator[KafkaRecord]:
         """Yield records until the process leaves; once, for who reads them again joins again."""
         if not self.processed:
             raise BadInputError(f"{node} has no inputs", hint="name them in Join")
@@ -94,7 +94,7 @@ class HandedOutRecords:
         if self._left:
             raise TriggerRefusedError(f"{node} no longer takes part: {self._left}", hint="join again")
 
-    async def _read(self) -> list[Record]:
+    async def _read(self) -> list[KafkaRecord]:
         """Read of the partitions that are not held; wait for news if all are."""
         tps = [tp for tp in self.processed if tp not in self._held]
         if not tps:
@@ -104,7 +104,7 @@ class HandedOutRecords:
         async with self._reading:
             return [] if self._left else await self._consumer.read(tps, READ_MS)
 
-    async def _passes(self, record: Record) -> bool:
+    async def _passes(self, record: KafkaRecord) -> bool:
         """Return whether a record goes to the process now; one that has to wait is read again."""
         tp, offset = record.tp, record.offset
         decided = self._gate.decide(tp, offset, record.key, record.value, record.header)

@@ -11,7 +11,7 @@ import time
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import (
     BadInputError,
@@ -24,6 +24,8 @@ from snapkafka.errors import (
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.runtime.extras import require_extra
+
+from .read import KafkaRecord
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -150,22 +152,6 @@ def batch_bytes(topics: Iterable[Mapping[str, str]]) -> int:
     """Find the batches that topics of these settings take: a broker refuses a larger one, however small its records."""
     limits = [int(it["max.message.bytes"]) - 500 for it in topics if "max.message.bytes" in it]
     return max(1, min([BATCH_BYTES, *limits]))
-
-
-class KafkaRecord(NamedTuple):
-    """A record as it is in the log, or as it is appended. `timestamp_ms`: -1: none, or the time of the append."""
-
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-    timestamp_ms: int
-
-    @property
-    def tp(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
 
 
 def client_settings(connection: Connection) -> dict[str, Any]:

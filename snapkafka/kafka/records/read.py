@@ -82,15 +82,25 @@ PARTITION_BYTES: Final = range(64 * 1024, 1024 * 1024)
 READ_MAX: Final = 200
 
 
-class Record(NamedTuple):
-    """A record as it is in the log. `header`: the bytes of our header, None if it has none."""
+class KafkaRecord(NamedTuple):
+    """A record as it is in the log, or as it is appended. `timestamp_ms`: -1: none, or the time of the append."""
 
-    tp: TopicPartition
+    topic: str
+    partition: int
     offset: int
     key: bytes | None
     value: bytes | None
-    header: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
     timestamp_ms: int
+
+    @property
+    def tp(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def header(self) -> bytes | None:
+        """The bytes of our header; None: it has none."""
+        return find(list(self.headers))
 
 
 class KafkaConsumer:
@@ -132,7 +142,7 @@ class KafkaConsumer:
         for tp, offset in positions.items():
             self._consumer.seek(KafkaPartition(*tp), offset)
 
-    async def read(self, tps: Collection[TopicPartition], within_ms: int) -> list[Record]:
+    async def read(self, tps: Collection[TopicPartition], within_ms: int) -> list[KafkaRecord]:
         """Read the next records of these partitions, each in its order; none if none come in that time.
 
         Raises:
@@ -149,16 +159,11 @@ class KafkaConsumer:
                     hint="join again, with the positions to go on from; raise retention.ms of the topic",
                 ) from error
         return [
-            Record(
-                tp=TopicPartition(tp.topic, tp.partition),
-                offset=record.offset,
-                key=record.key,
-                value=record.value,
-                header=find(list(record.headers)),
-                timestamp_ms=record.timestamp,
+            KafkaRecord(
+                *(tp.topic, tp.partition, it.offset, it.key, it.value, tuple(it.headers), it.timestamp)
             )
             for tp, records in found.items()
-            for record in records
+            for it in records
         ]
 
     async def commit(self, positions: Mapping[TopicPartition, int]) -> None:

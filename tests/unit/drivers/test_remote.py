@@ -12,7 +12,7 @@ from snapkafka.drivers import Bounds, Participant
 from snapkafka.drivers.remote.inputs import Input
 from snapkafka.drivers.remote.participant import Place
 from snapkafka.errors import BadInputError, BrokerUnavailableError, OffsetsGoneError, TriggerRefusedError
-from snapkafka.kafka import Record
+from snapkafka.kafka import KafkaRecord
 from snapkafka.ports import Topic
 from snapkafka.protocol import Bye, ChannelEnded, Dead, Hello, InputCut, Retire, TopicPartition
 from snapkafka.wire import headers
@@ -101,7 +101,7 @@ class Received:
     """What a stream has handed out so far."""
 
     def __init__(self, process: Participant) -> None:
-        self.records: list[Record] = []
+        self.records: list[KafkaRecord] = []
         self.task = asyncio.ensure_future(self._read(process))
 
     async def _read(self, process: Participant) -> None:
