@@ -4,7 +4,7 @@ The app does what it does without us, and nothing has to be restarted."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 from snapkafka import ops
 from snapkafka.errors import TriggerRefusedError
 from snapkafka.kafka import SETTINGS, Connection, topic_name
-from snapkafka.testing import Broker, create_topics
+from snapkafka.testing import Broker, EmbeddedKafka, create_topics
 from tests.kafka.doors import PASSWORD, guarded_broker
 
 from .harness import Pair, both_counting
@@ -60,21 +60,26 @@ def as_without_us(bootstrap: str, namespace: str, folder: Path, env: Mapping[str
         return pair.ours.log
 
 
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[tuple[EmbeddedKafka, str]]:
+    with guarded_broker(["SHOP"], {"allow.everyone.if.no.acl.found": "true"}) as found:
+        yield found
+
+
 @pytest.mark.parametrize("operation", [AclOperation.ALL, AclOperation.WRITE])
 def test_r15_a_principal_without_rights_on_the_ledger(
-    namespace: str, tmp_path: Path, operation: AclOperation
+    guarded: tuple[EmbeddedKafka, str], namespace: str, tmp_path: Path, operation: AclOperation
 ) -> None:
     """It may do whatever it did before, and nothing with the ledger, or only read it."""
-    allowed = {"allow.everyone.if.no.acl.found": "true"}
-    with guarded_broker(["SHOP"], allowed) as (broker, address):
-        ledger = topic_name(namespace)
-        create_topics(broker.bootstrap, ledger, partitions=1, config=dict(SETTINGS))
-        of_ours = (ResourceType.TOPIC, ledger, ResourcePatternType.LITERAL, "User:SHOP", "*")
-        denied = AclBinding(*of_ours, operation, AclPermissionType.DENY)
-        client = AdminClient({"bootstrap.servers": broker.bootstrap})
-        client.create_acls([denied])[denied].result(30)
-        env = {"SNAPKAFKA_BOOTSTRAP": address, "FEATURES_USER": "SHOP", "FEATURES_PASSWORD": PASSWORD}
-        log = as_without_us(broker.bootstrap, namespace, tmp_path, env)
+    broker, address = guarded
+    ledger = topic_name(namespace)
+    create_topics(broker.bootstrap, ledger, partitions=1, config=dict(SETTINGS))
+    of_ours = (ResourceType.TOPIC, ledger, ResourcePatternType.LITERAL, "User:SHOP", "*")
+    denied = AclBinding(*of_ours, operation, AclPermissionType.DENY)
+    client = AdminClient({"bootstrap.servers": broker.bootstrap})
+    client.create_acls([denied])[denied].result(30)
+    env = {"SNAPKAFKA_BOOTSTRAP": address, "FEATURES_USER": "SHOP", "FEATURES_PASSWORD": PASSWORD}
+    log = as_without_us(broker.bootstrap, namespace, tmp_path, env)
     assert "not allowed" in log, log
 
 
