@@ -20,8 +20,7 @@ from typing import Final, NamedTuple
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError
-from snapkafka.kafka.records.bulk import KafkaBulk
-from snapkafka.kafka.records.read import KafkaRecord
+from snapkafka.kafka import KafkaBulk, KafkaRecord
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire

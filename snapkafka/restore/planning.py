@@ -20,11 +20,10 @@ from snapkafka.errors import (
     RestoreFailedError,
     SnapkafkaError,
 )
-from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin, opened
+from snapkafka.kafka import Connection, KafkaBulk, KafkaLedger, KafkaRecord, KafkaTopicAdmin, opened
 from snapkafka.kafka.cluster.group_hold import HOLDER, GroupHold, GroupTakenError
 from snapkafka.kafka.preflight import OWN_GROUPS
-from snapkafka.kafka.records.bulk import KafkaBulk, batch_bytes
-from snapkafka.kafka.records.read import KafkaRecord
+from snapkafka.kafka.records.bulk import batch_bytes
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import fork_problem, of_fork
 from snapkafka.protocol.records import TopicPartition

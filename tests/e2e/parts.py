@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aiokafka import AIOKafkaProducer
+from confluent_kafka import Producer
 
 from snapkafka import ops
 from snapkafka.demo import CHECKED, TOTAL, Load, open_accounts, running_system
@@ -120,22 +120,20 @@ def live(
             raise
 
 
-async def forge(system: Live, tp: TopicPartition, *, process: int, seq: int) -> int:
-    """A foreign producer appends a transfer of nothing, with a white header that looks like ours; the offset."""
-    stamp = wire.stamp(system.observer.ledger.ledger_id, wire.tp_check(*tp), 0, process, seq)
-    value = json.dumps({"amount": 0, "from": "nobody", "asked": 0}).encode()
-    async with AIOKafkaProducer(bootstrap_servers=system.bootstrap) as producer:
-        sent = await producer.send_and_wait(
-            tp.topic, value, key=b"acct-0000", partition=tp.partition, headers=[(wire.HEADER, stamp)]
-        )
-    return int(sent.offset)
-
-
 def white_after_the_marker(system: Live, captured: dict[str, Any]) -> tuple[str, int, int]:
-    """Append a record in the colour and the name of a sender, after its marker; return its place."""
+    """Append, as a foreign producer, a record in the colour and the name of a sender after its marker; its place."""
     sender = next(it for it in captured["senders"] if it["marker"] >= 0 and it["white_end"] > 0)
     tp = TopicPartition(sender["topic"], sender["partition"])
-    work = forge(system, tp, process=sender["process"], seq=sender["last_seq"] + 1)
-    offset = system.observer.call(work)
+    of = (system.observer.ledger.ledger_id, wire.tp_check(*tp), 0, sender["process"], sender["last_seq"] + 1)
+    value = json.dumps({"amount": 0, "from": "nobody", "asked": 0}).encode()
+    places: list[int] = []
+    producer = Producer({"bootstrap.servers": system.bootstrap})
+    producer.produce(
+        *(tp.topic, value, b"acct-0000", tp.partition),
+        on_delivery=lambda _, message: places.append(message.offset()),
+        headers=[(wire.HEADER, wire.stamp(*of))],
+    )
+    assert producer.flush(30) == 0
+    (offset,) = places
     assert offset > sender["marker"]
     return (tp.topic, tp.partition, offset)

@@ -7,16 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from snapkafka.kafka import Connection, KafkaLedger
-from snapkafka.protocol import (
-    Assigned,
-    Hello,
-    InputTopic,
-    Position,
-    Report,
-    Table,
-    TopicPartition,
-    Trigger,
-)
+from snapkafka.protocol import Assigned, Hello, InputTopic, Position, Report, Table, TopicPartition, Trigger
 
 
 @contextlib.asynccontextmanager

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Producer, TopicPartition
 
 from snapkafka.config import Config
@@ -16,6 +15,7 @@ from snapkafka.kafka import Connection
 from snapkafka.protocol import TopicPartition as OurPartition
 from snapkafka.testing import Broker, RunningSystem, create_topics
 from snapkafka.until import blocking_until
+from tests.features.harness import read_topics
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -42,25 +42,16 @@ def test_a_key_goes_where_librdkafka_would_send_it(kafka: Broker, namespace: str
     assert found == {key: chosen(key, PARTITIONS) for key in found} and len(found) == 200
 
 
-async def test_a_key_has_the_partition_that_a_service_would_choose(
+def test_a_key_has_the_partition_that_a_service_would_choose(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
-    topic = f"{namespace}-orders"
+    topic, chosen = f"{namespace}-orders", partitioner_of({"partitioner": "murmur2"})
     create_topics(kafka.bootstrap, topic, partitions=PARTITIONS)
     for key in KEYS:
         RunningSystem(kafka.bootstrap, namespace, tmp_path).send(topic, 1, key=key)
-    async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
-        for key in KEYS:
-            await producer.send_and_wait(topic, b"1", key=key.encode())
-    found: dict[bytes, set[int]] = {}
-    async with AIOKafkaConsumer(
-        topic, bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest"
-    ) as consumer:
-        for _ in range(2 * len(KEYS)):
-            record = await consumer.getone()
-            found.setdefault(record.key or b"", set()).add(record.partition)
-    assert len(found) == len(KEYS)
-    assert {key: places for key, places in found.items() if len(places) > 1} == {}
+    (records,) = read_topics(kafka.bootstrap, topic).values()
+    found = {record.key: record.partition for record in records}
+    assert found == {key.encode(): chosen(key.encode(), PARTITIONS) for key in KEYS}
 
 
 def read(consumer: Consumer) -> Any:

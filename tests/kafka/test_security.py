@@ -25,6 +25,7 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka import Connection, KafkaBulk, KafkaLedger, KafkaRecord, KafkaTopicAdmin
 from snapkafka.kafka.records.bulk import client_settings
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import create_topics
 from tests.kafka.secured import Secured, secured_broker, token
 
@@ -210,7 +211,11 @@ async def test_a_broker_that_gives_an_address_out_of_reach_may_have_the_wrong_li
     assert "advertised.listeners" in raised.value.hint
 
 
-async def test_an_unknown_host_is_called_that() -> None:
-    admin = KafkaTopicAdmin(Connection(bootstrap="no-such-host.invalid:9092"))
-    with pytest.raises(BrokerUnavailableError, match=r"no-such-host\.invalid"):
-        await admin.describe_topics()
+@pytest.mark.parametrize("address", ["no-such-host.invalid:9092", "127.0.0.1:1"])
+async def test_where_nobody_is_is_said_at_once(address: str) -> None:
+    tp = TopicPartition("t", 0)
+    async with KafkaTopicAdmin(Connection(bootstrap=address)) as admin:
+        committed = admin.commit_positions("g", {tp: 1}, "")
+        for question in (admin.describe_topics(), admin.log_ends([tp]), admin.groups(), committed):
+            with pytest.raises(BrokerUnavailableError, match=address):
+                await question

@@ -24,12 +24,7 @@ from snapkafka.drivers import Isolation
 from snapkafka.errors import ForkIsolationError
 from snapkafka.kafka.cluster.fork_requests import CHECKED, require_of_fork
 from snapkafka.kafka.cluster.fork_requests import FREE as PASSES
-from snapkafka.kafka.cluster.requests import (
-    ConsumerGroupDescribe,
-    DeleteTopics,
-    Metadata,
-    OwnRequest,
-)
+from snapkafka.kafka.cluster.requests import ConsumerGroupDescribe, DeleteTopics, Metadata, OwnRequest
 
 for module in pkgutil.iter_modules(aiokafka.protocol.__path__):
     importlib.import_module(f"aiokafka.protocol.{module.name}")
