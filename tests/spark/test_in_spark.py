@@ -83,6 +83,7 @@ def by_spark(spark: SparkSession, settings: Settings) -> SparkEngine:
     return SparkEngine(spark, job_of(settings))
 
 
+@pytest.mark.timeout(900)
 def test_damage_of_every_kind_is_found_as_on_lists(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

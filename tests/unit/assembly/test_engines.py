@@ -1,16 +1,24 @@
-"""The choice of the engine, and what the embedded one hands over."""
+"""The choice of the engine, what the embedded one hands over, and what it reads by a client that returns what a broker
+would not; and what Spark reports of the world outside, in our words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import Any, cast
+from unittest.mock import Mock
 
+import confluent_kafka
 import pytest
 
 from snapkafka.assembly import HandOverError, Job, JobSpec, embedded, engines
-from snapkafka.errors import BadInputError, DependencyMissingError
+from snapkafka.assembly.embedded import EmbeddedEngine
+from snapkafka.assembly.records import Record
+from snapkafka.assembly.spark_errors import translate
+from snapkafka.checks import ReadRange
+from snapkafka.errors import BadInputError, DependencyMissingError, OffsetsGoneError
 from snapkafka.runtime import extras
+from tests.spark.at_hand import ENTRY, job_of, settings_of
 
 
 class Fake:
@@ -92,3 +100,82 @@ def test_without_its_libraries_spark_is_taken(
     monkeypatch.setattr(engines, "missing_of", lambda extra: ["duckdb"])
     assert taken(lines, JobSpec(engine="auto")) == "spark"
     assert "without duckdb" in lines[0]
+
+
+# -- the reader of the embedded engine -------------------------------------------------------------------------
+
+
+def message(offset: int) -> Any:
+    answers = {
+        "topic": "t",
+        "partition": 0,
+        "offset": offset,
+        "error": None,
+        "timestamp": (1, 5),
+        "key": None,
+    }
+    answers |= {"value": b"v", "headers": None}
+    return Mock(**{f"{name}.return_value": answer for name, answer in answers.items()})
+
+
+def read(monkeypatch: pytest.MonkeyPatch, *messages: Any) -> list[Record]:
+    """Read the offsets from 2 to 5 from a client that returns these."""
+    client = Mock(**{"consume.side_effect": [[it] for it in messages]})
+    monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: client)
+    settings = settings_of(ENTRY, bootstrap="nowhere:9092")
+    return [*EmbeddedEngine(job_of(settings)).records(settings, [ReadRange("t", 0, 2, 6)])]
+
+
+def test_what_compaction_or_a_transaction_left_out_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [it.offset for it in read(monkeypatch, message(3), message(7))] == [3]
+
+
+@pytest.mark.parametrize("offsets", [[1, 5], [2, 2, 5], [2, 4, 3, 5]])
+def test_a_log_that_was_cut_and_written_again_is_refused(
+    monkeypatch: pytest.MonkeyPatch, offsets: list[int]
+) -> None:
+    """As by Spark: the checks need each record once."""
+    with pytest.raises(OffsetsGoneError):
+        read(monkeypatch, *map(message, offsets))
+
+
+def test_the_name_of_a_header_that_is_no_text_is_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client cannot return it; Spark can."""
+    odd = message(5)
+    odd.headers.side_effect = SystemError("<method 'headers'> returned a result with an exception set")
+    with pytest.raises(HandOverError, match=r"t\[0\].*UTF-8"):
+        read(monkeypatch, odd)
+
+
+def test_a_time_in_nanoseconds_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's source ends at it, and the job reads around it: this engine needs neither."""
+    odd = message(5)
+    odd.timestamp.return_value = (1, 2**62)
+    assert [it.timestamp_ms for it in read(monkeypatch, odd)] == [2**62]
+
+
+# -- what Spark reports ----------------------------------------------------------------------------------------
+
+
+LOSS = """An error occurred while calling o1.count.
+: org.apache.spark.SparkException: [KAFKA_DATA_LOSS.{kind}] Some data may have been lost because they are not \
+available in Kafka any more; {reason}"""
+
+RANGE = "Could not read records in offset [1, 9) for topic partition shop.orders-new-3 with consumer"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (LOSS.format(kind="COULD_NOT_READ_OFFSET_RANGE", reason=RANGE), "shop.orders-new[3]"),
+        (LOSS.format(kind="PARTITIONS_DELETED", reason="Partitions HashSet(a-0) have been deleted."), None),
+        (LOSS.format(kind="PARTITIONS_DELETED", reason="Partitions [orders-0] have been."), "orders[0]"),
+        ("OffsetOutOfRangeException: position 5 is out of range for partition orders-12, ra", "orders[12]"),
+        ("UnknownTopicOrPartitionException: This server does not host this topic-partition.", None),
+    ],
+)
+def test_the_topic_whose_records_are_gone_is_named(text: str, place: str | None) -> None:
+    found = translate(RuntimeError(text))
+    assert isinstance(found, OffsetsGoneError)
+    assert (f"({place}): " in found.message) == (place is not None), found.message
+    assert "\n" not in found.message
