@@ -36,6 +36,7 @@ from snapkafka.drivers import Bounds
 from snapkafka.drivers.faust.offline import DescribedApp
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, ForkRefusedError, SnapkafkaError, all_errors
 from snapkafka.options import options_of
+from snapkafka.protocol import Verdict
 from snapkafka.service import ROUTES, Settings
 from snapkafka.service.grpc_api import messages as pb
 from snapkafka.service.grpc_server import serving
@@ -360,24 +361,29 @@ def test_json_is_the_result_by_the_names_of_the_contract(
 
 
 def test_lists_and_details_are_the_same_over_rest(world: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """REST adds to a snapshot what stands in its files."""
+    """REST adds to a snapshot what stands in its files, and which is the newest good one."""
     cluster = FakeCluster()
     Worker(cluster.the_ledger, "shop", "orders")
     connection = types.SimpleNamespace(from_environment=lambda *_: cluster)
     monkeypatch.setattr(running, "Connection", connection)
-    for name in ("one", "two"):
+    verdicts = {"one": "VERIFIED", "two": "VERIFIED_OPEN", "three": "INCONSISTENT"}
+    for number, (name, verdict) in enumerate(verdicts.items()):
         assert call(["trigger", "--wait", "--id", name, *WHERE]).status == 0
-    of_files = {"latest_good": False, "assembled": False}
+        epoch = json.loads(call(["show", name, "--json", *WHERE]).stdout)["epoch"]
+        cluster.the_ledger.put(Verdict(n=900 + number, epoch=epoch, verdict=verdict))
+
+    def of_files(row: dict[str, Any]) -> dict[str, Any]:
+        return row | {"latest_good": row["snapshot_id"] == "two", "assembled": False}
+
     with served(cluster) as client:
         rows = client.get("/v1/snapshots").json()["snapshots"]
         listed = json.loads(call(["list", "--json", *WHERE]).stdout)["snapshots"]
-        assert rows[::-1] == [row | of_files for row in listed] and rows[0]["initiated_by_node_id"] == who()
-        shown = json.loads(call(["show", "one", "--json", *WHERE]).stdout)
-        assert client.get("/v1/snapshots/one").json() == shown | of_files
+        assert rows[::-1] == [*map(of_files, listed)] and rows[0]["initiated_by_node_id"] == who()
+        shown = json.loads(call(["show", "two", "--json", *WHERE]).stdout)
+        assert client.get("/v1/snapshots/two").json() == of_files(shown)
         for path in ("doctor", "invariants"):
-            assert client.get(f"/v1/{path}").json() == json.loads(
-                call([path, "--json", *WHERE[:3], "ns"]).stdout
-            )
+            found = json.loads(call([path, "--json", *WHERE[:3], "ns"]).stdout)
+            assert client.get(f"/v1/{path}").json() == found
 
 
 # -- errors --------------------------------------------------------------------------------------------------

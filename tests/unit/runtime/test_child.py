@@ -15,7 +15,7 @@ import pytest
 
 from snapkafka.runtime import child as children
 from snapkafka.runtime import exit_status
-from snapkafka.runtime.child import Child, run_child
+from snapkafka.runtime.child import run_child
 from snapkafka.runtime.signals import CODES, Interrupted
 from snapkafka.testing import wait_until
 from tests.marked import marked
@@ -57,15 +57,6 @@ async def test_a_pipe_that_another_process_holds_is_not_waited_for(tmp_path: Pat
     lines: list[str] = []
     assert await run_child(python(code), lines.append) == 0
     os.kill(int(lines[0]), signal.SIGKILL)
-
-
-async def test_lines_and_status_come_back(tmp_path: Path) -> None:
-    lines: list[str] = []
-    code = "import sys\nprint('one')\nprint('two', file=sys.stderr)\nsys.exit(7)"
-    assert await run_child(python(code), lines.append) == 7
-    assert sorted(lines) == ["one", "two"]
-    with Child(python("import sys; sys.exit(9)")) as child:
-        assert child.wait() == 9
 
 
 @pytest.mark.parametrize("code", [WAITS, IGNORES], ids=["waits", "ignores"])

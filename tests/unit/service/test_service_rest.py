@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from snapkafka import ops
 from snapkafka.assembly import JobResult, JobSpec
 from snapkafka.errors import StorageError
-from snapkafka.protocol import Abort, LogEnd, Restore, Trigger, Verdict
+from snapkafka.protocol import Abort, LogEnd, Restore, Trigger
 from snapkafka.query.locate import stored
 from snapkafka.service import Settings, make_app
 from tests.worlds.fakes import FakeCluster, Worker
@@ -121,18 +121,6 @@ def test_lists_are_newest_first_filtered_and_in_pages(cluster: FakeCluster, clie
     assert ids("status=FAILED") == []
     assert ids("status=FAILED,CAPTURED&type=full&app=shop") == ["s4", "s3", "s2", "s1", "s0"]
     assert ids("type=incremental") == ids("verdict=VERIFIED") == []
-
-
-def test_the_latest_good_one_has_a_badge(cluster: FakeCluster, client: TestClient) -> None:
-    epochs = [client.post("/v1/snapshots/trigger", json=asked()).json()["epoch"] for _ in range(3)]
-    cluster.the_ledger.put(Verdict(n=1, epoch=epochs[0], verdict="VERIFIED"))
-    cluster.the_ledger.put(Verdict(n=2, epoch=epochs[1], verdict="VERIFIED_OPEN"))
-    cluster.the_ledger.put(Verdict(n=3, epoch=epochs[2], verdict="INCONSISTENT"))
-
-    def badges() -> list[int]:
-        return [row["epoch"] for row in client.get("/v1/snapshots").json()["snapshots"] if row["latest_good"]]
-
-    until(lambda: badges() == [epochs[1]], "the badge")
 
 
 # -- running, failed, aborted --------------------------------------------------------------------------------
