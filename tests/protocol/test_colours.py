@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.checks import CutView
 from snapkafka.protocol import Effect, RecordMet, SendOutcome, Status
-from tests.worlds.list_checks import v1, v2, v4, v5
 
 from .steps import Play
 from .world import A, B, Process, World, settle
@@ -186,19 +184,3 @@ def test_r5_a_send_at_once_is_the_three_steps_in_one(world: World, p: Process) -
 
 def _counts(effect: Effect) -> tuple[int, int]:
     return effect.tally.unappended, effect.tally.unacked
-
-
-def test_r5_work_of_several_steps_outside_of_events_may_be_cut_between_two_of_them(
-    world: World, p: Process, q: Process
-) -> None:
-    """A timer sends twice, and the process cuts between: the snapshot holds the first send only. It is consistent, no
-    check finds anything, and nothing shows that the two belong together."""
-    first = p.send(B)
-    epoch = world.take(p, q)
-    second = p.send(B)
-    assert (first.epoch, second.epoch) == (0, epoch)
-    view = CutView(world.fold.captured(epoch))
-    log = [record for record in world.log_records() if record.tp == B]
-    in_flight = [r.offset for r in log for source in view.inputs[B] if view.in_channel(r, source)]
-    assert in_flight == [world.log(B).index(first)]
-    assert [*v1(view, log), *v2(view, log), *v4(view, log), *v5(view, log)] == []

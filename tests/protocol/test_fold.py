@@ -169,18 +169,6 @@ def test_a_fold_without_history_still_expects_a_stopped_app_whoever_else_left(
     assert {*folds[1].processes} == {0, 8, 10, 12}, "and of the others the latest"
 
 
-def test_a_service_forgets_old_snapshots_and_a_tool_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snapkafka.protocol.ledger_fold.KEEP_DECIDED", 2)
-    triggers = [Trigger(n=k, id=str(k)) for k in range(4)]
-    aborts = [Abort(n=10 + k, epoch=k + 1, code="x", reason="y") for k in range(4)]
-    assert [*fold_of(*triggers, *aborts).snapshots] == [1, 2, 3, 4]
-    service = fold_of(*triggers, *aborts, history=False)
-    assert [*service.snapshots] == [3, 4]
-    assert service.by_id == {("2", 1): 3, ("3", 1): 4}
-    assert service.latest_of == {"2": 3, "3": 4}
-    assert service.is_epoch(1), "an epoch it stays all the same"
-
-
 TO_PAY = TopicPartition("to-pay", 0)
 
 

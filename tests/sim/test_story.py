@@ -105,18 +105,6 @@ def test_the_teaching_run(flags: list[str], capsys: pytest.CaptureFixture[str]) 
     )
 
 
-@pytest.mark.parametrize("name", ["teaching-two", "teaching-three"])
-def test_the_teaching_run_with_more_initiators(name: str) -> None:
-    """Two and three processes start the same snapshot at once: still one snapshot, and the textbook's."""
-    scenario = json.loads((TEACHING / f"{name}.json").read_text())
-    assert sum(step["do"] == "snapshot" for step in scenario["steps"]) in {2, 3}
-    same_as_textbook(scenario)
-    apart = [
-        {**step, "id": f"by {step['at']}"} if step["do"] == "snapshot" else step for step in scenario["steps"]
-    ]
-    same_as_textbook({**scenario, "steps": apart})
-
-
 def test_a_process_that_no_marker_path_reaches_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

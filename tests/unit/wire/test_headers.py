@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from snapkafka.protocol import NOBODY
@@ -57,22 +57,7 @@ def test_topics_of_one_check_are_left_out_of_those_that_a_cause_can_name() -> No
     assert found == {0x3918: "transfers"}
 
 
-@given(U32, U32, U40, U40)
-def test_bytes_compare_as_numbers_do(epoch: int, process: int, one: int, other: int) -> None:
-    first, second = (headers.stamp(LEDGER, CHECK, epoch, process, seq) for seq in (one, other))
-    assert (first < second) == (one < other)
-
-
 # -- external records ----------------------------------------------------------------------------------------
-
-
-@given(st.text(max_size=20), st.integers(0, 1000), st.integers(0, 1000))
-def test_a_header_copied_to_another_partition_is_external(topic: str, here: int, there: int) -> None:
-    """Event.forward, group_by, Kafka Streams and Connect copy headers."""
-    raw = headers.stamp(LEDGER, headers.tp_check(topic, here), 7, 8, 9)
-    assume(headers.tp_check(topic, here) != headers.tp_check(topic, there))
-    assert headers.read(raw, LEDGER, headers.tp_check(topic, there)) is None
-    assert headers.read(raw, LEDGER, headers.tp_check(topic, here)) is not None
 
 
 @pytest.mark.parametrize(
