@@ -28,7 +28,7 @@ def aligned_one(run: Running) -> Taken:
     return taken
 
 
-@pytest.mark.parametrize(("spender", "keeper"), ALIGNED.cases())
+@pytest.mark.parametrize(("spender", "keeper"), ALIGNED)
 def test_r16_an_aligned_snapshot_of_plain_loops_has_no_message_in_flight(
     kafka: Broker, namespace: str, tmp_path: Path, spender: str, keeper: str
 ) -> None:

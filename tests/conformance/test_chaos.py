@@ -15,7 +15,7 @@ import pytest
 
 from snapkafka.errors import SnapshotFailedError
 from snapkafka.testing import Broker, Taken, Worker
-from tests.conformance.running import Running, money_of, running
+from tests.conformance.running import money_of, running
 
 CHAOS_S = float(os.environ.get("CONFORMANCE_CHAOS_S", "600"))
 #: The members of the spender: two of them with slots of their own, which name their transactions.
@@ -41,7 +41,7 @@ def test_what_is_captured_between_kills_is_consistent(kafka: Broker, namespace: 
         failed: list[str] = []
         until = time.monotonic() + CHAOS_S
         while time.monotonic() < until:
-            draw = chance.random()
+            draw, joined = chance.random(), None
             if draw < 0.4:
                 who = chance.choice(sorted(members))
                 run.system.kill(members[who])
@@ -50,10 +50,13 @@ def test_what_is_captured_between_kills_is_consistent(kafka: Broker, namespace: 
             elif draw < 0.6:
                 joined = start("c")
                 faults["plain joined"] += 1
-                failed += take(run, captured)
+            try:
+                captured.append(run.system.snapshot(ttl_ms=10_000))
+            except SnapshotFailedError as error:
+                failed.append(error.message)
+            if joined is not None:
                 run.leave(joined)
                 faults["plain left"] += 1
-            failed += take(run, captured)
         verdicts: Counter[str] = Counter()
         for taken in captured:
             found = taken.assert_consistent()
@@ -69,12 +72,3 @@ def test_what_is_captured_between_kills_is_consistent(kafka: Broker, namespace: 
         failed,
     )
     assert verdicts.keys() <= {"VERIFIED"}, verdicts
-
-
-def take(run: Running, captured: list[Taken]) -> list[str]:
-    """Take a snapshot; return why it failed, if it did."""
-    try:
-        captured.append(run.system.snapshot(ttl_ms=10_000))
-    except SnapshotFailedError as error:
-        return [error.message]
-    return []

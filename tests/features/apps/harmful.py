@@ -1,4 +1,5 @@
-"""Do everything to production that its clients can, one thing after another; print for each whether it was refused.
+"""Do to production what its clients can, one thing after another; print for each whether it was refused. Every kind of
+request: tests/unit/kafka/test_fork_requests.py.
 
 With SNAPKAFKA_FORK an app is installed first. `python -m tests.features.apps.harmful`, with FEATURES_BROKER and
 FEATURES_PREFIX.
@@ -13,17 +14,11 @@ from typing import Any
 
 import faust
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.client import AIOKafkaClient
 from aiokafka.protocol.admin import DeleteGroupsRequest
 from aiokafka.protocol.commit import OffsetCommitRequest
-from aiokafka.protocol.metadata import MetadataRequest
-from aiokafka.protocol.transaction import InitProducerIdRequest
-from confluent_kafka import Consumer, Producer
-from confluent_kafka import TopicPartition as NativePartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin import NewTopic as NativeTopic
+from confluent_kafka import Producer
 
 import snapkafka
 from snapkafka.errors import ForkIsolationError
@@ -77,36 +72,10 @@ async def join_the_group() -> None:
         assert await reader.getmany(timeout_ms=20_000)
 
 
-async def ends() -> None:
-    async with AIOKafkaConsumer(bootstrap_servers=BROKER) as reader:
-        assert await reader.end_offsets([IN])
-
-
-async def partitions() -> None:
-    client = AIOKafkaClient(bootstrap_servers=BROKER)
-    await client.bootstrap()
-    try:
-        await asyncio.wait_for(client._wait_on_metadata(f"{P}by-asking"), 20)
-    finally:
-        await client.close()
-
-
 async def native_write() -> None:
     producer = Producer(NATIVE)
     producer.produce(f"{P}out", b"native")
     assert producer.flush(20) == 0
-
-
-async def native_commit() -> None:
-    consumer = Consumer(NATIVE)
-    consumer.commit(offsets=[NativePartition(IN.topic, 0, 7)], asynchronous=False)
-    consumer.close()
-
-
-async def native_create() -> None:
-    admin = AdminClient(NATIVE)
-    for future in admin.create_topics([NativeTopic(f"{P}native", 1)]).values():
-        future.result(20)
 
 
 SETTINGS = ConfigResource(ConfigResourceType.TOPIC, IN.topic, {"retention.ms": "987654321"})
@@ -115,21 +84,13 @@ COMMIT = OffsetCommitRequest(f"{P}shop", -1, "", -1, [(IN.topic, [(0, 3, "")])])
 HARM: dict[str, Callable[[], Awaitable[Any]]] = {
     "write": write,
     "write in a transaction": write_in_a_transaction,
-    "write in another event loop": lambda: asyncio.to_thread(lambda: asyncio.run(write())),
     "read": read,
-    "read the ends": ends,
     "join the group": join_the_group,
     "commit by a request": lambda: ask(COMMIT, group=f"{P}shop"),
-    "fence a transactional id": lambda: ask(InitProducerIdRequest(f"{P}shop-0-0", 10_000)),
-    "create by asking for partitions": partitions,
-    "create by metadata": lambda: ask(MetadataRequest([f"{P}by-metadata"], True)),
     "create": lambda: with_admin(lambda admin: admin.create_topics([NewTopic(f"{P}new", 1, 1)])),
     "alter settings": lambda: with_admin(lambda admin: admin.alter_configs([SETTINGS])),
-    "add partitions": lambda: with_admin(lambda admin: admin.create_partitions({IN.topic: NewPartitions(3)})),
     "delete records": lambda: with_admin(lambda admin: admin.delete_records({IN: RecordsToDelete(5)})),
     "confluent-kafka writes": native_write,
-    "confluent-kafka commits": native_commit,
-    "confluent-kafka creates": native_create,
     "delete the group": lambda: ask(DeleteGroupsRequest([f"{P}shop"]), group=f"{P}shop"),
     "delete a topic": lambda: with_admin(lambda admin: admin.delete_topics([f"{P}out"])),
 }

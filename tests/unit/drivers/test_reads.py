@@ -297,32 +297,25 @@ def in_own_thread(work: Callable[[], Any]) -> None:
     thread.join()
 
 
-@pytest.mark.parametrize("reads", [1, 2])
-async def test_what_an_event_waits_for_in_a_thread_counts_before_it_is_over(
-    worker: Worker, reads: int
+@pytest.mark.parametrize(("reads", "sends"), [(1, False), (2, False), (1, True)])
+async def test_what_an_event_waits_for_in_a_thread_counts_before_it_is_over_or_sends(
+    worker: Worker, reads: int, sends: bool
 ) -> None:
-    """The thread reads what red wrote, and the event uses it and ends, all in one turn of the loop."""
-    white = worker.event(0)
+    """The thread reads what red wrote, and the event uses it, all in one turn of the loop: what it sends is red."""
+    white, events = worker.event(0), worker.driver.events
     worker.cut()
     worker.event(2)(lambda: write_number(worker))
+    running = worker.driver.machine.colours.running
+    assert running[white(events.cause_of_send)] == 0
     for _ in range(reads):
         white(lambda: in_own_thread(lambda: sum(worker.numbers.values())))
-    worker.end(0)
+    if sends:
+        assert running[white(events.cause_of_send)] == worker.epoch
+    else:
+        worker.end(0)
     assert worker.torn == [0]
     await asyncio.sleep(0)
     assert worker.driver.found(Abort) == []
-
-
-async def test_what_an_event_waits_for_in_a_thread_counts_before_it_sends(worker: Worker) -> None:
-    """What it sends then may depend on red, so it is red."""
-    white = worker.event(0)
-    worker.cut()
-    worker.event(2)(lambda: write_number(worker))
-    machine, events = worker.driver.machine, worker.driver.events
-    assert machine.colours.running[white(events.cause_of_send)] == 0
-    white(lambda: in_own_thread(lambda: worker.numbers["a"]))
-    assert machine.colours.running[white(events.cause_of_send)] == worker.epoch
-    assert worker.torn == [0]
 
 
 async def test_recovered_objects_count_like_those_that_were_set(worker: Worker) -> None:
