@@ -140,10 +140,10 @@ class Keep(Request, frozen=True):
 class Query(Request, frozen=True):
     """Query an assembled snapshot with SQL (DuckDB).
 
-    It reads the files of the snapshot and changes nothing. `--csv` and `--json` also print columns of bytes.
+    It changes nothing. Without SQL it prompts. `--csv` and `--json` also print columns of bytes.
     """
 
-    sql: Annotated[str, option("SQL", 'SELECT on state, messages, ...; other snapshots: "ID".state')]
+    sql: Annotated[str, option("SQL", 'SELECT on state, messages, ...; other snapshots: "ID".state')] = ""
     name: Annotated[str, option("--snapshot ID", "Id, epoch or `latest` (newest good).")] = "latest"
     storage: Annotated[str, STORED] = ""
     csv: Annotated[bool, switch("Print the result as CSV.")] = False

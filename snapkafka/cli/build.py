@@ -7,7 +7,7 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Annotated, Any, Final, NoReturn, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 import typer
@@ -18,7 +18,7 @@ from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, SnapkafkaErr
 from snapkafka.options import Option, options_of
 from snapkafka.verbs import Change, Request, Where
 
-from .running import ENDS_WITHIN_S, connect, console, print_json, reach, reporting, run
+from .running import connect, console, print_json, reach, reporting, run
 from .verbs import COMMANDS, HELPS, Command
 from .verbs import settings as help_settings
 
@@ -41,8 +41,6 @@ def command(
     status: Callable[[Any], int] = lambda found: EXIT_OK,
     own_json: bool = False,
     in_lines: bool = False,
-    ends_within_s: float = ENDS_WITHIN_S,
-    **settings: Any,
 ) -> Callable[[F], F]:
     """Register a command. A parameter that is a request stands for its options; `Annotated[Request, fields]` for those
     of some fields. A coroutine function returns a result, which is printed; any other function prints by itself.
@@ -54,8 +52,6 @@ def command(
         status: returns the exit status of a result.
         own_json: a function that prints by itself does so as JSON, too, where `console.as_json` is set.
         in_lines: the result is lines of JSON; without `show` always.
-        ends_within_s: see `run_until_signalled`.
-        settings: more for typer.
     """
 
     def registered(function: F) -> F:
@@ -72,7 +68,7 @@ def command(
                 if not inspect.iscoroutinefunction(function):
                     function(**arguments)
                     return
-            result = run(lambda: function(**arguments), ends_within_s=ends_within_s)
+            result = run(lambda: function(**arguments))
             if show and as_json:
                 print_json({key: result} if key and isinstance(result, list | tuple) else result)
             elif show:
@@ -84,7 +80,7 @@ def command(
         begun.__signature__ = inspect.Signature(reads.parameters)  # type: ignore[attr-defined]  # for `inspect`
         made = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
         last = name.rpartition(" ")[2]
-        made.command(name=last, cls=Command, **help_settings(name), **settings)(begun)
+        made.command(name=last, cls=Command, **help_settings(name))(begun)
         COMMANDS[name] = typer.main.get_command(made)
         return function
 
@@ -104,11 +100,11 @@ def question(name: str, show: Callable[[Any], None] = console.show, *, key: str 
 
 
 def good(field: str) -> Callable[[Any], int]:
-    """Return the exit status by a field of a result, or of each of several: whether it is good."""
+    """Return the exit status by a field of a result, or of each of several: whether it is good; without it, it is."""
 
     def status(found: Any) -> int:
         items = found if isinstance(found, tuple) else (found,)
-        return EXIT_OK if all(getattr(item, field) for item in items) else EXIT_NOT_GOOD
+        return EXIT_OK if all(getattr(item, field, True) for item in items) else EXIT_NOT_GOOD
 
     return status
 
@@ -236,7 +232,10 @@ def propose(
         return
     if not how.yes:
         if console.as_json or not sys.stdin.isatty():
-            run(_nobody_to_ask, beside={"planned": planned})
+            with reporting({"planned": planned}):
+                raise BadInputError(
+                    "not confirmed, as there is no terminal", hint="read the plan, then add --yes"
+                )
         if not typer.confirm(question(planned), err=True):
             console.print("nothing was changed")
             raise typer.Exit(EXIT_NOT_GOOD)
@@ -245,9 +244,3 @@ def propose(
         print_json({"planned": planned, "done": done})
     else:
         report(planned, done)
-
-
-async def _nobody_to_ask() -> NoReturn:
-    raise BadInputError(
-        "not confirmed, as there is no terminal: nothing was changed", hint="read the plan, then add --yes"
-    )

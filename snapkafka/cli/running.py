@@ -237,9 +237,7 @@ def progress_lines(*, wanted: bool = True) -> Iterator[Callable[[CaptureProgress
         return
     if notices.console.is_terminal:
         with notices.console.status("") as status:
-            yield lambda reached: status.update(
-                Text(printable(progress_line(reached)), no_wrap=True, overflow="ellipsis")
-            )
+            yield lambda reached: status.update(Text(printable(progress_line(reached))))
         return
     due = time.monotonic() + FIRST_LINE_S
 

@@ -311,12 +311,19 @@ class Screen:
         for line in lines:
             self.print((f"{head}:", style), f" {line}")
 
-    def table(self, items: Iterable[Any], *columns: Column, **more: Any) -> None:
-        """Print a table (see `Table`) between empty lines; without items only if it is `whole`: its headings."""
-        if (rows := Table(items, *columns, **more)) or more.get("whole"):
+    def table(
+        self, items: Iterable[Any], *columns: Column, title: str = "", most: int | None = None, **more: Any
+    ) -> None:
+        """Print a table (see `Table`) of so many items at most, between empty lines; without items only if it is
+        `whole`: its headings."""
+        there = list(items)
+        if (rows := Table(there[:most], *columns, **more)) or more.get("whole"):
             self._break(before_table=True)
+            self._lines([text_of((title, "bold"))] if title else [])
             self._lines(rows.lines(self.console.width))
             self._after_table = True
+        if hidden := len(there) - len(rows):
+            self.print(f"{hidden:,} more: --json has them", style="dim")
 
     def show(self, found: Any, without: Collection[str] = ()) -> None:
         """Print a result: its values as lines of a name and a value, its lists of sentences as lines, its lists of
@@ -343,12 +350,7 @@ class Screen:
             if all(map(_is_sentence, value)):
                 self.note(_label(name), value)
                 continue
-            self._break(before_table=True)
-            self._lines([text_of((_label(name), "bold"))])
-            self._lines(Table(value[:ROWS_SHOWN]).lines(self.console.width))
-            self._after_table = True
-            if (more := len(value) - ROWS_SHOWN) > 0:
-                self.print(f"{more:,} more: --json has them", style="dim")
+            self.table(value, title=_label(name), most=ROWS_SHOWN)
 
     def command(self, command: str, *, indent: int = 0) -> None:
         """Print a command on one line, however long: it is meant to be copied."""

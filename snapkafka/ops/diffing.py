@@ -144,8 +144,8 @@ async def diff(
     done = await ask(Asked(places=dict(zip(SIDES, places, strict=True)), sqls=sqls, bounds=bounds))
     tables, channels, *named = (answer.mappings() for answer in done.answers)
     return Difference(
-        before=_compared(old),
-        after=_compared(new),
+        before=ComparedTables(id=old.id, epoch=old.epoch, namespace=old.namespace, verdict=old.verdict),
+        after=ComparedTables(id=new.id, epoch=new.epoch, namespace=new.namespace, verdict=new.verdict),
         tables=tuple(TableChange(**row) for row in tables),
         keys=tuple(KeyChange(**row) for rows in named for row in rows),
         channels=tuple(ChannelChange(**row) for row in channels),
@@ -177,12 +177,6 @@ async def _sides(
     (old,) = await manifest_places(where, namespace, [found.snapshot], storage=storage)
     (new,) = await manifest_places(where, forked, [before or LATEST], good=True)
     return [old, new]
-
-
-def _compared(manifest: Manifest) -> ComparedTables:
-    return ComparedTables(
-        id=manifest.id, epoch=manifest.epoch, namespace=manifest.namespace, verdict=manifest.verdict
-    )
 
 
 # -- what DuckDB compares -------------------------------------------------------------------------------------

@@ -33,16 +33,13 @@ MARKERS_SHOWN: Final = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """A diagram as SVG. `shown`, `hidden`: the numbers of messages in flight; `near`, `near_hidden`: of others around
-    the cut."""
+    """A diagram as SVG. `shown`, `hidden`: the numbers of messages in flight."""
 
     id: str
     epoch: int
     svg: str
     shown: int
     hidden: int
-    near: int = 0
-    near_hidden: int = 0
 
 
 async def draw(
@@ -87,15 +84,12 @@ async def draw(
         notes=tuple(notes),
     )
     shown = sum(message.kind == "in-flight" for message in drawn)
-    near = len(drawn) - shown
     return Drawn(
         id=found.id,
         epoch=found.epoch,
         svg=await asyncio.to_thread(lambda: svg(lay_out(picture))),
         shown=shown,
         hidden=in_flight - shown,
-        near=near,
-        near_hidden=total - in_flight - near,
     )
 
 

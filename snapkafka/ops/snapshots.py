@@ -17,7 +17,7 @@ from snapkafka.kafka.ledger.reading import Opened, find_snapshot, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import compose_trigger, require_id
 from snapkafka.ports import Cluster
-from snapkafka.protocol.ledger_state import SnapshotView
+from snapkafka.protocol.ledger_state import LedgerState, SnapshotView
 from snapkafka.protocol.membership import GRACE
 from snapkafka.protocol.records import (
     PAUSE_MOST_S,
@@ -79,6 +79,7 @@ async def trigger(
         options |= {"align": True, "ttl_ms": align_timeout_ms}
     async with opened(where, namespace) as work:
         state = work.reading.state
+        options["storage"] = options.get("storage") or _storage(state)
         compose = partial(compose_trigger, work.admin, state, catch_up=work.catch_up, **options)
         epoch = state.latest_of.get(snapshot_id) if snapshot_id else None
         if epoch is None:
@@ -100,6 +101,15 @@ async def trigger(
                 await follow(work, view, progress)
         hint = f"`snapkafka show {view.trigger.id}` has the details; --retries 1 starts its next attempt"
         return _captured(work, view, hint)
+
+
+def _storage(state: LedgerState) -> str:
+    """Return the storage of the newest snapshot that has one; empty: none has."""
+    for view in reversed(state.snapshots.values()):
+        manifest = view.verdict.manifest if view.verdict is not None else ""
+        if found := view.trigger.storage or manifest.rpartition("/")[0]:
+            return found
+    return ""
 
 
 async def _again(

@@ -49,7 +49,7 @@ def parse_parameters(given: Iterable[str]) -> dict[str, str]:
     parameters = {}
     for item in given:
         name, equals, value = item.partition("=")
-        if not equals or not name.isidentifier():
+        if not equals or not name.replace(".", "").isidentifier():
             raise BadInputError(f"{item} is not NAME=VALUE", field="set")
         parameters[name] = value
     return parameters

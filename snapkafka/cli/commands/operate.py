@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ import msgspec
 import typer
 
 from snapkafka import ops
+from snapkafka.assembly import parse_parameters
 from snapkafka.cli.build import command, propose
 from snapkafka.cli.running import connect, console, notices, print_json, reach, who
 from snapkafka.cli.screen import COLOURS, written
@@ -108,17 +108,9 @@ def prune(at: Annotated[Where, ("bootstrap",)], asked: Prune, how: Change) -> No
 async def create_topics_of(
     at: Annotated[Where, ("bootstrap",)], asked: TopicsCreate
 ) -> tuple[ops.CreatedTopic, ...]:
-    settings = ({"cleanup.policy": "compact"} if asked.compact else {}) | _settings(asked.settings)
+    settings = ({"cleanup.policy": "compact"} if asked.compact else {}) | parse_parameters(asked.settings)
     where = connect(at.bootstrap)
     return await ops.create_topics(where, asked.names, partitions=asked.partitions, settings=settings)
-
-
-def _settings(given: Iterable[str]) -> dict[str, str]:
-    pairs = {item: item.partition("=") for item in given}
-    for item, (name, equals, _) in pairs.items():
-        if not name or not equals:
-            raise BadInputError(f"{item} is not NAME=VALUE", field="set")
-    return {name: value for name, _, value in pairs.values()}
 
 
 # -- serve ----------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 import typer
@@ -33,19 +34,16 @@ def restore(at: Where, asked: Restore, how: Change) -> None:
     suppression = _checked(asked, how)
     if asked.abort:
         why = f"aborted by {who()}"
-        answer("aborted", lambda: ops.abort_restore(connect(into), at.namespace, reason=why))
+        answer("aborted", partial(ops.abort_restore, connect(into), at.namespace, reason=why))
         return
-    where: dict[str, Any] = {"storage": asked.storage}
+    where = connect(into), at.namespace, asked.name
     if asked.check:
-        more = where | {"suppress": suppression}
-        if not answer(
-            "checked", lambda: ops.check_restored(connect(into), at.namespace, asked.name, **more)
-        ).equal:
+        check = partial(ops.check_restored, *where, storage=asked.storage, suppress=suppression)
+        if not answer("checked", check).equal:
             raise typer.Exit(EXIT_NOT_GOOD)
         return
     if asked.wait_s and not how.dry_run:
-        more = where | {"wait_s": asked.wait_s, "notify": said}
-        run(lambda: ops.await_workers(connect(at.bootstrap), at.namespace, asked.name, **more))
+        run(partial(ops.await_workers, *where, storage=asked.storage, wait_s=asked.wait_s, notify=said))
     request = ops.RecoveryRequest(
         namespace=at.namespace,
         name=asked.name,

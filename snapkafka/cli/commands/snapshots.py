@@ -73,23 +73,22 @@ def print_details(found: ops.Details) -> None:
     """Print one snapshot."""
     console.show(found, OF_JSON if found.verdict else (*OF_JSON, "manifest"))
     console.table(
-        found.positions[:ROWS_SHOWN],
+        found.positions,
         "app",
         ("input", lambda it: f"{it.topic}[{it.partition}]"),
         "position",
         "log_end",
         ("unread", lambda it: max(0, it.log_end - it.position)),
         "process=receiver",
+        most=ROWS_SHOWN,
     )
-    if (hidden := len(found.positions) - ROWS_SHOWN) > 0:
-        console.print(f"{hidden:,} more: --json has them", style="dim")
     _print_checks(found.checks)
 
 
-def print_judged(found: ops.ExaminedFiles | tuple[JobResult, ...]) -> None:
-    """Print the result of assembly or verification."""
-    if isinstance(found, ops.ExaminedFiles):
-        console.show(found)
+def print_judged(found: SnapshotInfo | ops.ExaminedFiles | tuple[JobResult, ...]) -> None:
+    """Print the result of a trigger, of assembly or of verification."""
+    if not isinstance(found, tuple):
+        print_triggered(found) if isinstance(found, SnapshotInfo) else console.show(found)
         return
     for item in found:
         console.show(item, ("checks", "positions_committed"))
@@ -121,28 +120,36 @@ def _findings(check: CheckInfo | CheckEntry) -> Iterator[str]:
 
 # -- the commands ---------------------------------------------------------------------------------------------
 
+JUDGING: Final = ("storage", "invariants", "parameters", "unpickle", "engine")
+judging = partial(command, show=print_judged, key="snapshots", status=good("good"))
 
-@command("trigger", print_triggered)
+
+@judging("trigger")
 async def trigger(
     at: Where,
     asked: Trigger,
+    spec: Annotated[ops.JobSpec, JUDGING[1:]],
     wait: Annotated[
         bool, typer.Option("--wait", metavar="", help="Wait until the snapshot is captured.")
     ] = False,
-) -> SnapshotInfo:
-    with progress_lines(wanted=wait) as show_progress:
+    verify: Annotated[
+        bool, typer.Option("--verify", metavar="", help="Wait, then assemble and verify it.")
+    ] = False,
+) -> SnapshotInfo | tuple[JobResult, ...]:
+    with progress_lines(wanted=wait or verify) as show_progress:
 
         def progress(found: ops.CaptureProgress) -> None:
             console.continues = f"Snapshot {found.id} continues: `snapkafka show {found.id}`."
             if show_progress is not None:
                 show_progress(found)
 
-        more = asdict(asked) | {"who": who()}
-        return await ops.trigger(connect(at.bootstrap), at.namespace, **more, wait=wait, progress=progress)
-
-
-JUDGING: Final = ("storage", "invariants", "parameters", "unpickle", "engine")
-judging = partial(command, show=print_judged, key="snapshots", status=good("good"))
+        more = asdict(asked) | {"who": who(), "wait": wait or verify}
+        taken = await ops.trigger(connect(at.bootstrap), at.namespace, **more, progress=progress)
+    if not verify:
+        return taken
+    console.continues = ""
+    wanted = ops.changed(spec, namespace=at.namespace, snapshots=[taken.id])
+    return await ops.assemble(connect(at.bootstrap), wanted, notify=notifier())
 
 
 @judging("assemble")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
+import sys
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import typer
 from msgspec.structs import asdict
 
 from snapkafka import ops
@@ -14,6 +19,7 @@ from snapkafka.cli.build import ask_one_way, command, question
 from snapkafka.cli.running import console, data_output, print_json, reach, run, write_file
 from snapkafka.cli.screen import ROWS_SHOWN, headline
 from snapkafka.errors import BadInputError
+from snapkafka.query.locate import manifest_places
 from snapkafka.runtime.extras import require_extra
 from snapkafka.verbs import Draw, Query, Where
 
@@ -47,20 +53,36 @@ async def draw(at: Where, asked: Draw) -> dict[str, Any]:
 @command("query", own_json=True)
 def query(at: Where, asked: Query) -> None:
     ask_one_way({"--csv": asked.csv, "--json": console.as_json})
-    whole = asked.csv or console.as_json
+    whole, where = asked.csv or console.as_json, reach(at.bootstrap)
     more: Any = {"name": asked.name, "storage": asked.storage, "rows_max": None if whole else ROWS_SHOWN}
-    found = run(lambda: ops.query(reach(at.bootstrap), at.namespace, asked.sql, **more))
+    sqls: Iterable[str] = [asked.sql]
+    if not asked.sql:
+        find = partial(manifest_places, where, at.namespace, [asked.name], storage=asked.storage, good=True)
+        (more["manifest"],), sqls = run(find), _typed()
+    survived = () if asked.sql or not sys.stdin.isatty() else (typer.Exit,)
+    for sql in sqls:
+        with contextlib.suppress(*survived):
+            _print_queried(run(partial(ops.query, where, at.namespace, sql, **more)), as_csv=asked.csv)
+
+
+def _typed() -> Iterator[str]:
+    """Yield the lines of standard input; on a terminal they can be edited and repeated."""
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401  # of `input`
+    with contextlib.suppress(EOFError):
+        while True:
+            yield from filter(None, [input("sql> " if sys.stdin.isatty() else "").strip()])
+
+
+def _print_queried(found: ops.Queried, *, as_csv: bool) -> None:
     if console.as_json:
         print_json(found)
-    elif asked.csv:
+        return
+    if as_csv:
         lines = csv.writer(data_output(), lineterminator="\n")
         lines.writerow(found.columns)
         lines.writerows([cell(value) for value in row.values()] for row in found.rows)
-    else:
-        _print_queried(found)
-
-
-def _print_queried(found: ops.Queried) -> None:
+        return
     console.print(*headline(found))
     columns = [name for name in found.columns if not name.endswith(RAW)] or found.columns
     console.table(

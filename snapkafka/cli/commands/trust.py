@@ -11,21 +11,12 @@ import typer
 from snapkafka import ops
 from snapkafka.advice import Advice
 from snapkafka.cli.build import command
-from snapkafka.cli.running import (
-    connect,
-    console,
-    json_of,
-    notifier,
-    print_json,
-    run,
-    who,
-    write_file,
-)
+from snapkafka.cli.running import connect, console, json_of, notifier, print_json, run, who, write_file
 from snapkafka.cli.screen import COLOURS
 from snapkafka.drivers.faust.offline import DescribedApp, describe_app_at
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.ops import Invariant
-from snapkafka.runtime.extras import extra_missing
+from snapkafka.runtime.extras import require_extra
 from snapkafka.verbs import Doctor, Drill, Invariants, Where
 
 #: As many others of a kind are named.
@@ -61,12 +52,8 @@ def doctor(at: Where, asked: Doctor) -> None:
     async def work() -> ops.Checkup | DescribedApp:
         if not asked.offline:
             return await ops.doctor(connect(at.bootstrap), at.namespace)
-        try:
-            return describe_app_at(asked.offline)
-        except ModuleNotFoundError as error:
-            if error.name != "faust":
-                raise
-            raise extra_missing("faust", "--offline", "faust") from error
+        require_extra("faust", "--offline")
+        return describe_app_at(asked.offline)
 
     found = run(work)
     if console.as_json:

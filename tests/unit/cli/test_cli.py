@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,16 +14,18 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
-from snapkafka import __version__
+from snapkafka import __version__, ops
 from snapkafka.cli import running
 from snapkafka.cli import verbs as commands
 from snapkafka.cli.build import command
 from snapkafka.cli.verbs import COMMANDS
-from snapkafka.errors import BadInputError
+from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.options import options_of
 from snapkafka.runtime import EXTRAS
 from snapkafka.verbs import Checkpoint, Show, Trigger
-from tests.worlds.fakes import FakeCluster
+from tests.worlds.fakes import FakeCluster, Worker
+from tests.worlds.on_disk import write_snapshot
+from tests.worlds.stores import LocalStore
 from tools.reference import commands as every
 
 RUNNER = CliRunner()
@@ -41,6 +44,47 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
 def call(*arguments: str, env: dict[str, str] | None = None) -> Result:
     where = {"SNAPKAFKA_BOOTSTRAP": "127.0.0.1:1", "SNAPKAFKA_NAMESPACE": "ns"}
     return RUNNER.invoke(commands.app, list(arguments), env=where | (env or {}))
+
+
+def as_json(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+# -- what it says --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("verdict", "status"), [("VERIFIED", 0), ("UNVERIFIABLE", EXIT_NOT_GOOD)])
+def test_trigger_goes_on_to_the_verdict_with_the_storage_of_the_snapshot_before(
+    cluster: FakeCluster, verdict: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    first = call("trigger", "--wait", "--storage", "/snaps", "--json", "--apps", "shop, shop")
+    assert {"status": "CAPTURED", "capture_ms": 1, "target_storage_uri": "/snaps"}.items() <= as_json(
+        first
+    ).items()
+    assert as_json(first)["initiated_by_node_id"] and first.stderr == ""
+    asked: list[ops.JobSpec] = []
+
+    async def assemble(where: Any, spec: ops.JobSpec, **_: Any) -> tuple[ops.JobResult, ...]:
+        asked.append(spec)
+        known: Any = {"id": spec.snapshots[0], "epoch": 4, "manifest": "", "checks": ()}
+        return (ops.JobResult(**known, verdict=verdict, good=not status),)
+
+    monkeypatch.setattr(ops, "assemble", assemble)
+    result = call("trigger", "--verify", "--id", "mine", "--json")
+    (found,) = as_json(result)["snapshots"]
+    assert (result.exit_code, found["snapshot_id"], found["verdict"]) == (status, "mine", verdict)
+    assert [(spec.namespace, spec.snapshots) for spec in asked] == [("ns", ("mine",))]
+    assert as_json(call("show", "mine", "--json"))["target_storage_uri"] == "/snaps"
+
+
+def test_query_without_sql_asks_for_it_line_by_line(tmp_path: Path) -> None:
+    write_snapshot(LocalStore(tmp_path), "friday", 1)
+    where = ["query", "--storage", str(tmp_path), "--namespace", "", "--bootstrap", "", "--csv"]
+    result = RUNNER.invoke(commands.app, where, input="SELECT 1 AS one\n\nSELECT 'two' AS two;\n")
+    assert (result.exit_code, result.stdout) == (0, "one\n1\ntwo\ntwo\n")
+    result = RUNNER.invoke(commands.app, where, input="SELEC\nSELECT 1\n")
+    assert (result.exit_code, result.stdout) == (BadInputError.exit_status, "")
 
 
 # -- errors --------------------------------------------------------------------------------------------------
