@@ -14,7 +14,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
-from snapkafka import __version__, ops
+from snapkafka import ops
 from snapkafka.cli import running
 from snapkafka.cli import verbs as commands
 from snapkafka.cli.build import command
@@ -41,16 +41,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     return made
 
 
-def call(*arguments: str, env: dict[str, str] | None = None) -> Result:
+def call(*arguments: str, env: dict[str, str] | None = None, **more: Any) -> Result:
     where = {"SNAPKAFKA_BOOTSTRAP": "127.0.0.1:1", "SNAPKAFKA_NAMESPACE": "ns"}
-    return RUNNER.invoke(commands.app, list(arguments), env=where | (env or {}))
-
-
-def as_json(result: Result) -> Any:
-    return json.loads(result.stdout)
-
-
-# -- what it says --------------------------------------------------------------------------------------------
+    return RUNNER.invoke(commands.app, list(arguments), env=where | (env or {}), **more)
 
 
 @pytest.mark.parametrize(("verdict", "status"), [("VERIFIED", 0), ("UNVERIFIABLE", EXIT_NOT_GOOD)])
@@ -58,11 +51,7 @@ def test_trigger_goes_on_to_the_verdict_with_the_storage_of_the_snapshot_before(
     cluster: FakeCluster, verdict: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Worker(cluster.the_ledger, "shop", "orders")
-    first = call("trigger", "--wait", "--storage", "/snaps", "--json", "--apps", "shop, shop")
-    assert {"status": "CAPTURED", "capture_ms": 1, "target_storage_uri": "/snaps"}.items() <= as_json(
-        first
-    ).items()
-    assert as_json(first)["initiated_by_node_id"] and first.stderr == ""
+    assert call("trigger", "--storage", "/snaps").exit_code == 0
     asked: list[ops.JobSpec] = []
 
     async def assemble(where: Any, spec: ops.JobSpec, **_: Any) -> tuple[ops.JobResult, ...]:
@@ -72,10 +61,10 @@ def test_trigger_goes_on_to_the_verdict_with_the_storage_of_the_snapshot_before(
 
     monkeypatch.setattr(ops, "assemble", assemble)
     result = call("trigger", "--verify", "--id", "mine", "--json")
-    (found,) = as_json(result)["snapshots"]
+    (found,) = json.loads(result.stdout)["snapshots"]
     assert (result.exit_code, found["snapshot_id"], found["verdict"]) == (status, "mine", verdict)
     assert [(spec.namespace, spec.snapshots) for spec in asked] == [("ns", ("mine",))]
-    assert as_json(call("show", "mine", "--json"))["target_storage_uri"] == "/snaps"
+    assert json.loads(call("show", "mine", "--json").stdout)["target_storage_uri"] == "/snaps"
 
 
 def test_query_without_sql_asks_for_it_line_by_line(tmp_path: Path) -> None:
@@ -120,10 +109,6 @@ def test_a_bug_of_ours_is_none_of_the_statuses_that_mean_something(cluster: Fake
     assert "a bug in snapkafka" in result.stderr
     reported = json.loads(call("list", "--json").stdout)["error"]
     assert (reported["code"], reported["message"]) == ("internal", "a bug in snapkafka: RuntimeError: oops")
-
-
-def test_it_says_which_release_it_is() -> None:
-    assert call("--version").stdout == f"snapkafka {__version__}\n"
 
 
 @pytest.mark.parametrize(
@@ -184,50 +169,34 @@ def test_options_are_read_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -
         keep.value("inf")
 
 
-#: Calls commands where of all extras only `cli` is installed; the last line that it prints has all imported modules.
+#: Prints the help of commands without the modules of a list, and in its last line all that was imported.
 ALONE = """
 import sys
-extras, *calls = sys.argv[1:]
-sys.modules |= dict.fromkeys(extras.split())
+absent, *names = sys.argv[1:]
+sys.modules |= dict.fromkeys(absent.split())
 from snapkafka.cli import app
-for call in calls:
-    app([*call.split(), "--help"], standalone_mode=False)
+for name in names:
+    app([*name.split(), "--help"], standalone_mode=False)
 print(*sys.modules)
 """
 
 
-def help_alone(*names: str) -> tuple[str, set[str]]:
-    """The help of commands, and the modules that were imported for it."""
-    brought = {name for names in EXTRAS.values() for name in names} - {*EXTRAS["cli"]}
-    arguments = [sys.executable, "-c", ALONE, " ".join(brought), *names]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
-    shown, _, modules = done.stdout.rstrip().rpartition("\n")
-    return shown, {*modules.split()}
-
-
-def test_help_needs_no_extra() -> None:
-    shown, _ = help_alone(*ALL)
-    assert shown.count("Example: snapkafka") == len(ALL) and "<bool>" not in shown
-
-
 @pytest.mark.parametrize(
-    ("name", "others"),
+    ("names", "others"),
     [
-        ("", {"aiokafka", "snapkafka.ops", "snapkafka.cli.build"}),
-        (
-            "list",
-            {
-                "snapkafka.restore",
-                "snapkafka.ops.drilling",
-                "snapkafka.ops.keeping",
-                "snapkafka.assembly.pipeline",
-            },
-        ),
+        ([*ALL], set()),
+        ([""], {"aiokafka", "snapkafka.ops", "snapkafka.cli.build"}),
+        (["list"], {"snapkafka.restore", "snapkafka.ops.drilling", "snapkafka.ops.keeping"}),
     ],
 )
-def test_a_command_imports_nothing_of_others(name: str, others: set[str]) -> None:
-    _, imported = help_alone(name)
-    assert not imported & others
+def test_help_needs_no_extra_and_nothing_of_other_commands(names: list[str], others: set[str]) -> None:
+    absent = {name for brought in EXTRAS.values() for name in brought} - {*EXTRAS["cli"]}
+    arguments = [sys.executable, "-c", ALONE, " ".join(absent), *names]
+    *lines, modules = subprocess.run(
+        arguments, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert sum("Example: snapkafka" in line for line in lines) == len(names)
+    assert not others & {*modules.split()}
 
 
 @pytest.mark.parametrize("name", [*ALL, "fork", ""])

@@ -34,7 +34,7 @@ from snapkafka.cli.screen import UNBOUNDED
 from snapkafka.cli.verbs import HELPS
 from snapkafka.drivers import Bounds
 from snapkafka.drivers.faust.offline import DescribedApp
-from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, ForkRefusedError, SnapkafkaError, all_errors
+from snapkafka.errors import EXIT_NOT_GOOD, ForkRefusedError, SnapkafkaError, all_errors
 from snapkafka.options import options_of
 from snapkafka.protocol import Verdict
 from snapkafka.service import ROUTES, Settings
@@ -465,18 +465,6 @@ def test_an_app_without_a_broker(world: None, monkeypatch: pytest.MonkeyPatch) -
     found = call(["doctor", "-v", "--offline", "shop:app"])
     assert list(changed(found.stdout)) == []
     assert found.stdout.count("<") > 5
-
-
-def test_errors_and_advice(world: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    filled = Filled(flags=False)
-
-    async def failing(*arguments: Any, **options: Any) -> Any:
-        raise BadInputError(filled.text(), hint=filled.text())
-
-    monkeypatch.setattr(ops, "list_snapshots", failing)
-    found = call(["list", *WHERE])
-    assert list(changed(found.stderr)) == []
-    assert found.stderr.count("<") == 2
 
 
 def test_of_a_group_of_findings_three_more_are_named(capsys: pytest.CaptureFixture[str]) -> None:
