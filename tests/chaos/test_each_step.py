@@ -102,9 +102,7 @@ class Lane(Live):
 
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
-def test_killed_between_each_two_steps_of_cut_and_closing(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
+def test_killed_between_each_two_steps(kafka: Broker, namespace: str, tmp_path: Path) -> None:
     """At each step a worker dies in mid-snapshot; that snapshot fails by the name of the dead, or is captured if all
     was written; the next one is captured; every one that is captured is borne out by the log."""
 

@@ -262,9 +262,7 @@ def campaign(folder: Path, seed: int, env: Mapping[str, str]) -> Iterator[Campai
 @pytest.mark.parametrize(
     ("seed", "kind"), [(SEED + number, [*KINDS][number % len(KINDS)]) for number in range(SEEDS)]
 )
-def test_a_system_that_is_restored_again_and_again_ends_as_if_undisturbed(
-    tmp_path: Path, seed: int, kind: str
-) -> None:
+def test_a_system_restored_again_and_again(tmp_path: Path, seed: int, kind: str) -> None:
     with campaign(tmp_path, seed, KINDS[kind]) as found:
         for number in range(ROUNDS):
             found.round(number)

@@ -53,9 +53,7 @@ def test_the_loop_of_the_guide_runs(kafka: Broker, namespace: str, tmp_path: Pat
         assert not [*state.living()], "it left in order"
 
 
-def test_a_loop_that_is_switched_off_keeps_its_table_and_sends_no_header(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
+def test_a_loop_that_is_switched_off(kafka: Broker, namespace: str, tmp_path: Path) -> None:
     with running(kafka, namespace, tmp_path, ticks=False) as run:
         for number, coins in enumerate((1, 2)):  # the third one is returned
             keeper = run.start("confluent", "keeper", SNAPKAFKA="off")

@@ -36,9 +36,7 @@ def never_read(run: Running, coins: int) -> set[tuple[int, int, str]]:
 
 
 @pytest.mark.parametrize("library", ["faust", "aiokafka", "confluent"])
-def test_records_that_were_never_read_are_named(
-    kafka: Broker, namespace: str, tmp_path: Path, library: str
-) -> None:
+def test_what_was_never_read_is_named(kafka: Broker, namespace: str, tmp_path: Path, library: str) -> None:
     """Of a log that was shortened before its reader came to it, and of a loop that seeks forward."""
     with running(kafka, namespace, tmp_path, one_way=True, ticks=False) as run:
         admin, seeks = run.observer.admin, library != "faust"

@@ -18,9 +18,7 @@ OF_A_TABLE_WRITE_MAX: Final = 13
 
 
 @pytest.mark.timeout(150)
-def test_an_event_and_a_table_write_pass_few_of_our_functions(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
+def test_events_and_writes_pass_few_functions(kafka: Broker, namespace: str, tmp_path: Path) -> None:
     """Each function on the hot path costs every event of a service, and every reader of the code."""
     file = tmp_path / "hops.json"
     with live(kafka, namespace, tmp_path, topics=("read", "write"), partitions=1) as run:

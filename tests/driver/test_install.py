@@ -50,9 +50,7 @@ def test_settings_that_make_no_sense_are_named(
     assert getattr(app, "snapkafka", None) is None, "a failed install leaves no trace"
 
 
-def test_without_a_namespace_that_of_the_environment_counts_and_its_mode_goes_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_namespace_and_the_mode_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     def installed(**options: Any) -> Any:
         return snapkafka.install(new_app(), **options).config
 

@@ -28,9 +28,7 @@ SENT = 15
 @pytest.mark.parametrize(
     "env", [{}, pytest.param({"NO_CYTHON": "1"}, marks=pytest.mark.nightly)], ids=["cython", "python"]
 )
-def test_what_raises_with_a_batch_in_hand(
-    kafka: Broker, namespace: str, tmp_path: Path, env: dict[str, str]
-) -> None:
+def test_raising_in_a_batch(kafka: Broker, namespace: str, tmp_path: Path, env: dict[str, str]) -> None:
     """Faust takes such a batch for done. Until the agent is started anew, what is read is acknowledged and handed to
     nobody: so it is with snapkafka, and in the snapshots. Not one of them waits for what nobody works on."""
     with running(
@@ -103,9 +101,7 @@ def answered(client: Worker) -> int:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["client", "producer"])
-def test_411_a_client_beside_a_worker_holds_no_snapshot_up(
-    kafka: Broker, namespace: str, tmp_path: Path, kind: str
-) -> None:
+def test_411_a_client_holds_no_snapshot_up(kafka: Broker, namespace: str, tmp_path: Path, kind: str) -> None:
     """`app.start_client()`, as in a web service; and an app that only produces."""
     with live(kafka, namespace, tmp_path, topics=["asked"], tables=()) as run:
         run.start(CLIENTS)

@@ -19,9 +19,7 @@ APP = "tests.features.apps.relaying"
 WAITING = 6
 
 
-def test_no_position_is_committed_past_what_waits_before_a_marker(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
+def test_no_position_is_committed_past_what_waits(kafka: Broker, namespace: str, tmp_path: Path) -> None:
     """Messages wait in the queue of a slow agent, a marker lies behind them, and commits go on: a crash would lose
     whatever was committed and not done."""
     with live(kafka, namespace, tmp_path, topics=("in-going", "mid", "out"), tables=()) as run:
@@ -42,9 +40,7 @@ def test_no_position_is_committed_past_what_waits_before_a_marker(
         run.until("the position to pass the messages", lambda: run.committed.get(mid, 0) >= WAITING)
 
 
-def test_r2_a_red_record_of_a_standby_changelog_turns_its_reader_red(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
+def test_r2_a_red_standby_record_turns_its_reader_red(kafka: Broker, namespace: str, tmp_path: Path) -> None:
     """R2: turn red before taking in red, whoever reads it. The second worker hears by headers only, and gets no other
     record than those of the changelog that it is a standby of."""
     inputs = [f"in-{name}" for name in ("kept", "rates", "groups", "orders", "members")]

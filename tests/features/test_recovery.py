@@ -128,7 +128,7 @@ KEEPS = [
 
 
 @pytest.mark.parametrize(("store", "same_disk"), KEEPS)
-def test_after_a_crash_the_snapshot_says_up_to_where_events_run_again(
+def test_r10_after_crashes(
     kafka: Broker, namespace: str, tmp_path: Path, store: str, same_disk: bool
 ) -> None:
     """The worker is killed when table and outputs are in the log and no position is committed. What the next one
@@ -215,9 +215,7 @@ def test_what_waits_while_tables_are_recovered_is_run(
 
 
 @pytest.mark.parametrize("ends", ["in order", "by a kill"])
-def test_r10_an_app_that_does_not_run_is_part_of_a_snapshot(
-    kafka: Broker, namespace: str, tmp_path: Path, ends: str
-) -> None:
+def test_r10_an_app_that_does_not_run(kafka: Broker, namespace: str, tmp_path: Path, ends: str) -> None:
     """Its positions are what its group has committed. After a stop in order nothing runs again; after a kill the
     events past that do, and the snapshot says so. Retired, it is no part of a snapshot any more."""
     with counting(kafka, namespace, tmp_path) as run:
@@ -253,9 +251,7 @@ def test_r10_an_app_that_does_not_run_is_part_of_a_snapshot(
         assert run.verdict(captured)[0] is Verdict.VERIFIED
 
 
-def test_r10_an_app_that_runs_without_snapkafka_is_no_stopped_one(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
+def test_r10_an_app_that_runs_without_snapkafka(kafka: Broker, namespace: str, tmp_path: Path) -> None:
     """R10: an app is stopped only if its group is seen to be empty. Started with SNAPKAFKA=off beside another one that
     takes part, it runs events of which its group has committed nothing yet: no snapshot is taken, by name. Stopped in
     order it is cut where it stopped, and no event would run twice."""

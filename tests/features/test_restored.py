@@ -123,9 +123,7 @@ def grown(letters: str, start: int = 0) -> list[str]:
     return [letters[: n + 1] for n in range(start, len(letters))]
 
 
-def test_a_restored_app_goes_on_where_each_of_its_agents_stood(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
+def test_each_agent_of_a_restored_app_goes_on(kafka: Broker, namespace: str, tmp_path: Path) -> None:
     """Where its group has lost its offsets since, it starts only when they are set, whatever its reset policy: by
     `latest` what is in flight would never be read, without a word."""
     topics, tables = ("in-letters", "out"), ("seen-x", "seen-y")

@@ -96,9 +96,7 @@ class Roll:
 
 
 @pytest.mark.nightly
-def test_r15_rolled_out_worker_by_worker_and_taken_back(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
+def test_r15_rolled_out_and_taken_back(kafka: Broker, namespace: str, tmp_path: Path) -> None:
     """With one worker of two the snapshot is refused by the name of an input without a reader with snapkafka, and no
     marker is sent; with both it is captured, and borne out by the log; without any again it is refused. All the while
     nothing is lost, and no worker without snapkafka meets a marker."""

@@ -102,9 +102,7 @@ def test_r15_a_table_write_that_fits_without_our_header_arrives(unsettled: Unset
     assert [record.stamp is None for record in written] == [True, False]
 
 
-def test_r8_a_send_that_timed_out_and_lies_in_the_log_counts_as_sent_with_the_next_one(
-    unsettled: Unsettled,
-) -> None:
+def test_r8_a_send_that_timed_out_counts_with_the_next_one(unsettled: Unsettled) -> None:
     """The broker is stopped for longer than the producer waits, and serves what it was sent when it goes on. Nothing of
     its sender shows whether it is in the log, until something of it lies above."""
     unsettled.do("before", "small")

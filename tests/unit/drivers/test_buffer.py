@@ -36,9 +36,7 @@ async def way() -> AsyncIterator[Buffered]:
     await made.broker.close()
 
 
-async def test_a_sensor_that_fails_brings_the_worker_down_as_it_does_in_faust(
-    way: Buffered, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_sensor_that_fails_ends_the_worker(way: Buffered, monkeypatch: pytest.MonkeyPatch) -> None:
     """And not the agent that writes to a table."""
     error = RuntimeError("a sensor of the app's")
 
@@ -59,9 +57,7 @@ async def test_a_sensor_that_fails_brings_the_worker_down_as_it_does_in_faust(
 
 
 @pytest.mark.parametrize("why", ["another thread", "no identity", "a topic of the app's own class"])
-async def test_what_cannot_pass_goes_through_the_buffer(
-    way: Buffered, monkeypatch: pytest.MonkeyPatch, why: str
-) -> None:
+async def test_what_goes_through_the_buffer(way: Buffered, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     """As it would without us; a worker that stood down or has not joined has no identity."""
 
     class Own(faust.Topic):

@@ -72,9 +72,7 @@ def names_of(app: faust.App) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("when", ["early", "late", "configured"])
-def test_every_name_that_faust_derives_is_that_of_production_with_the_prefix(
-    monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
+def test_every_name_has_the_prefix_of_the_fork(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     monkeypatch.delenv("SNAPKAFKA_FORK")
     production = names_of(shop())
     monkeypatch.setenv("SNAPKAFKA_FORK", "staging")

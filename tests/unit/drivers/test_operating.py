@@ -20,7 +20,7 @@ def test_all_workers_mean_the_same_moments() -> None:
 
 
 @pytest.mark.parametrize(("code", "attempts"), [(INPUT_MOVED, 4), ("by-hand", 1)])
-async def test_a_snapshot_that_fails_by_something_that_passes_is_tried_again(
+async def test_a_failed_snapshot_is_retried(
     monkeypatch: pytest.MonkeyPatch, code: str, attempts: int
 ) -> None:
     ledger, tried = LedgerState(), []

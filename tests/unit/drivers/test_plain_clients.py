@@ -229,9 +229,7 @@ async def test_a_revocation_waits_until_the_loop_has_committed_its_record() -> N
 
 
 @pytest.mark.parametrize(("takes_s", "limit_s"), [(0.3, 30.0), (30.0, 0.1)])
-def test_a_revocation_of_confluents_waits_for_the_events_of_threads_but_not_for_ever(
-    monkeypatch: pytest.MonkeyPatch, takes_s: float, limit_s: float
-) -> None:
+def test_a_revocation_awaits_threads(monkeypatch: pytest.MonkeyPatch, takes_s: float, limit_s: float) -> None:
     """An event that goes on would write to a table that was read again meanwhile."""
     monkeypatch.setattr(confluent_loop, "FINISH_S", limit_s)
     seen: list[str] = []

@@ -94,9 +94,7 @@ def test_an_event_neither_changes_nor_reads_a_table_whose_partition_was_revoked(
 # -- sends ------------------------------------------------------------------------------------------------------------
 
 
-def test_r15_a_fault_of_ours_leaves_the_record_to_the_client(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_r15_a_fault_leaves_the_record_to_the_client(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     """And holds nothing back any more."""
     loop.driver.held.hold(ORDERS, loop.driver.held.times)
     monkeypatch.setattr(loop.driver.machine, "send_at_once", Mock(side_effect=RuntimeError("a bug of ours")))
@@ -108,9 +106,7 @@ def test_r15_a_fault_of_ours_leaves_the_record_to_the_client(
     assert "record a send" in loop.driver.absent and not loop.driver.held
 
 
-def test_r15_a_broker_that_is_away_delays_no_record_whose_partitions_were_known(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_r15_a_broker_that_is_away_delays_no_record(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
 
     def listed(topic: str, timeout_s: float) -> Any:
@@ -127,9 +123,7 @@ def test_r15_a_broker_that_is_away_delays_no_record_whose_partitions_were_known(
     assert len({sent["partition"] for _, sent in loop.queue.sent}) == 1 and len(loop.queue.sent) == 3
 
 
-def test_a_full_queue_is_the_clients_own_error_and_takes_no_seq(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_queue_takes_no_seq(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop.queue, "plainly", Mock(side_effect=BufferError("Local: Queue full")))
     with pytest.raises(BufferError):
         loop.send()
@@ -142,9 +136,7 @@ def test_a_full_queue_is_the_clients_own_error_and_takes_no_seq(
 
 @pytest.mark.parametrize("inside", [True, False])
 @pytest.mark.parametrize("aborted", [True, False])
-def test_an_event_is_done_with_its_transaction_and_undone_with_it(
-    loop: Loop, aborted: bool, inside: bool
-) -> None:
+def test_an_event_is_done_or_undone_with_its_transaction(loop: Loop, aborted: bool, inside: bool) -> None:
     """Also one that has sent nothing, and one that ends after it: its position would be in the snapshot, and it runs
     again."""
     run = loop.claim(0)
@@ -163,9 +155,7 @@ def test_an_event_is_done_with_its_transaction_and_undone_with_it(
 
 
 @pytest.mark.parametrize("confirmed", [True, False])
-def test_r16_inputs_are_revoked_from_an_aborted_transaction_on_while_its_events_run(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch, confirmed: bool
-) -> None:
+def test_r16_an_abort_revokes_inputs(loop: Loop, monkeypatch: pytest.MonkeyPatch, confirmed: bool) -> None:
     """The machine may cut at that moment: the cut fails when they end. They may run again. One that an earlier
     transaction has committed, without its position, runs again and has its effects twice (R10)."""
     fed: list[tuple[Event, bool]] = []
@@ -211,9 +201,7 @@ def test_what_is_sent_in_a_transaction_counts_with_it_whenever_it_is_acknowledge
     ("commit_failed", "confirmed", "next_seq", "until"),
     [(True, False, 1, 1), (True, True, 0, 0), (False, False, 0, 0)],
 )
-def test_what_a_failed_commit_may_have_committed_keeps_its_seqs(
-    loop: Loop, commit_failed: bool, confirmed: bool, next_seq: int, until: int
-) -> None:
+def test_a_failed_commit(loop: Loop, commit_failed: bool, confirmed: bool, next_seq: int, until: int) -> None:
     """If the abort fails as well, its records may be there: two of one seq would accuse the next snapshot."""
     loop.begin()
     run = loop.claim(0)
@@ -270,9 +258,7 @@ def test_r16_a_decision_from_before_everything_was_let_go_holds_nothing(loop: Lo
 
 
 @pytest.mark.parametrize("resumed", [False, True])
-def test_r16_what_the_loop_has_paused_itself_stays_paused_until_it_resumes_it(
-    loop: Loop, resumed: bool
-) -> None:
+def test_r16_what_the_loop_has_paused_stays_paused(loop: Loop, resumed: bool) -> None:
     held = loop.driver.held
     held.paused_by_loop([ORDERS])
     held.hold(ORDERS, held.times)

@@ -218,9 +218,7 @@ async def test_what_is_looked_at_later_is_noticed_then(worker: Worker, way: str)
         lambda w: w.lists["l"],
     ],
 )
-async def test_what_cannot_change_any_more_tears_nothing(
-    worker: Worker, look: Callable[[Worker], Any]
-) -> None:
+async def test_what_cannot_change_tears_nothing(worker: Worker, look: Callable[[Worker], Any]) -> None:
     """Values that stay as they are; other keys."""
     white = worker.event(0)
     had = white(lambda: look(worker))
@@ -255,9 +253,7 @@ async def test_a_copy_of_a_table_object_is_a_plain_table(worker: Worker) -> None
     assert worker.numbers.clone(name="other").name == "other"
 
 
-async def test_a_thread_reads_for_all_events_that_run(
-    worker: Worker, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_thread_reads_for_running_events(worker: Worker, caplog: pytest.LogCaptureFixture) -> None:
     """Nobody can say for which event it reads, nor what it reads next."""
     white, other = worker.event(0), worker.event(1)
     await white(
@@ -298,9 +294,7 @@ def in_own_thread(work: Callable[[], Any]) -> None:
 
 
 @pytest.mark.parametrize(("reads", "sends"), [(1, False), (2, False), (1, True)])
-async def test_what_an_event_waits_for_in_a_thread_counts_before_it_is_over_or_sends(
-    worker: Worker, reads: int, sends: bool
-) -> None:
+async def test_what_a_thread_reads_counts_at_once(worker: Worker, reads: int, sends: bool) -> None:
     """The thread reads what red wrote, and the event uses it, all in one turn of the loop: what it sends is red."""
     white, events = worker.event(0), worker.driver.events
     worker.cut()
@@ -356,9 +350,7 @@ async def test_r6_a_window_that_expired_before_the_cut_tears_nobody(worker: Work
 
 
 @pytest.mark.parametrize("what", ["on_rebalance", "on_recovery_completed"])
-async def test_r6_what_a_rebalance_takes_from_a_table_is_a_write_of_any_key(
-    worker: Worker, what: str
-) -> None:
+async def test_r6_what_a_rebalance_takes_is_a_write_of_any_key(worker: Worker, what: str) -> None:
     """Keys of partitions that have gone leave the store, with no record and no sensor."""
     reads, holds, other = worker.event(1), worker.event(2), worker.event(3)
     held = holds(lambda: worker.lists["k"])
@@ -374,9 +366,7 @@ async def test_r6_what_a_rebalance_takes_from_a_table_is_a_write_of_any_key(
     assert held
 
 
-async def test_r15_an_effect_in_a_stage_before_take_makes_the_worker_stand_down_by_name(
-    worker: Worker,
-) -> None:
+async def test_r15_an_effect_before_take_makes_the_worker_stand_down(worker: Worker) -> None:
     """Its record has not started, and a cut would call it unprocessed."""
     events, reading = worker.driver.events, StreamRecords("batching")
     reading.taking = True
@@ -394,9 +384,7 @@ async def apps() -> tuple[Worker, Worker]:
     return await Worker().start(), await Worker().start()
 
 
-async def test_an_event_of_one_app_is_none_of_the_other_whatever_it_is_called(
-    apps: tuple[Worker, Worker],
-) -> None:
+async def test_events_of_two_apps_are_apart(apps: tuple[Worker, Worker]) -> None:
     """Both read the same record in an agent of the same name."""
     one, two = apps
     in_one, _ = one.event(0), two.event(0)
@@ -406,9 +394,7 @@ async def test_an_event_of_one_app_is_none_of_the_other_whatever_it_is_called(
 
 
 @pytest.mark.parametrize("namespace", ["n", "other"])
-async def test_an_app_through_which_an_event_of_another_one_sends_stands_down(
-    apps: tuple[Worker, Worker], namespace: str
-) -> None:
+async def test_an_app_used_by_another_one_stands_down(apps: tuple[Worker, Worker], namespace: str) -> None:
     """What it sends would be white, and caused by red; or red, and lost with an event that counts as done. Apps of two
     namespaces share no snapshot."""
     one, two = apps

@@ -69,9 +69,7 @@ async def test_a_fetch_that_is_under_way_takes_nothing_where_no_partition_is_act
     assert reported[1] is None, "a client without a group reads all"
 
 
-async def test_r16_faust_does_not_wait_for_records_that_are_held_back_when_inputs_are_revoked(
-    worker: Any,
-) -> None:
+async def test_r16_a_revocation_does_not_wait_for_held_records(worker: Any) -> None:
     """It waits until all that it has taken in is acknowledged, and nothing held back ever would be."""
     driver, handed_out = FaustDriver(worker.app, Config(namespace="n")), list[Any]()
 

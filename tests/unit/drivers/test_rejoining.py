@@ -166,9 +166,7 @@ async def test_r6_an_epoch_of_the_old_ledger_tears_nothing_in_the_new_one() -> N
     await driver.stop()
 
 
-async def test_a_worker_joins_where_the_ledger_begins_with_a_checkpoint_and_again_where_it_missed_what_went(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_worker_joins_at_a_checkpoint_and_again_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """It reads from there on; one that was behind, and finds its place gone, is a new process."""
     monkeypatch.setattr("snapkafka.drivers.ledger.RETRY_S", 0.01)
     ledger = Remade()
@@ -210,9 +208,7 @@ IN, PATIENCE_S = TP("in", 0), 0.2
 
 
 @pytest.mark.parametrize("reported", [True, False])
-async def test_r15_faust_waits_for_positions_no_longer_than_for_the_ledger(
-    monkeypatch: pytest.MonkeyPatch, reported: bool
-) -> None:
+async def test_r15_positions_are_awaited_for_a_while(monkeypatch: pytest.MonkeyPatch, reported: bool) -> None:
     """The broker does not tell what is committed, or nothing is and the consumer does not tell where it started. The
     inputs go on, snapshots fail by name, and when it tells, the worker is back, with what has run meanwhile as done."""
     monkeypatch.setattr(follower, "LEDGER_WAIT_S", PATIENCE_S)

@@ -122,9 +122,7 @@ class Received:
 # -- its state ----------------------------------------------------------------------------------------------------
 
 
-async def test_each_snapshot_has_the_state_that_was_given_for_it_in_its_turn_and_no_older_piece(
-    here: Here,
-) -> None:
+async def test_each_snapshot_has_the_state_that_was_given_for_it(here: Here) -> None:
     await here.till.join()
     epochs = [trigger(here.cluster, name) for name in ("one", "two")]
     for name, chunks in (("one", 3), ("two", 1)):
@@ -179,9 +177,7 @@ async def test_bounds(here: Here) -> None:
 # -- its inputs, and where they start ----------------------------------------------------------------------------
 
 
-async def test_its_inputs_are_in_the_ledger_and_start_where_given_or_committed_or_at_the_start(
-    here: Here,
-) -> None:
+async def test_inputs_start_where_given_or_committed_or_at_the_start(here: Here) -> None:
     for number in range(9):
         here.consumer.white(P0, b"%d" % number)
         here.consumer.white(P1, b"%d" % number)
@@ -212,9 +208,7 @@ async def test_its_inputs_are_in_the_ledger_and_start_where_given_or_committed_o
         ([CHANGE], OffsetsGoneError),  # what is committed
     ],
 )
-async def test_inputs_that_cannot_be_received_from_are_refused(
-    here: Here, inputs: list[Input], error: type[Exception]
-) -> None:
+async def test_inputs_that_are_refused(here: Here, inputs: list[Input], error: type[Exception]) -> None:
     for _ in range(3):
         here.consumer.white(P0, b"1")
         here.consumer.white(P1, b"1")
@@ -273,9 +267,7 @@ async def test_r2_a_red_record_and_all_behind_it_wait_until_the_process_has_cut(
     ("topic", "why"),
     [(None, "deleted"), (Topic(2, "8" * 32), "recreated"), (Topic(3, "7" * 32), "has new partitions")],
 )
-async def test_an_input_that_changes_ends_the_session_by_name(
-    here: Here, topic: Topic | None, why: str
-) -> None:
+async def test_an_input_that_changes_ends_the_session(here: Here, topic: Topic | None, why: str) -> None:
     """Nothing more is committed; a snapshot that waits for the state fails by that name."""
     here.till = here.another(Bounds(look_s=0.02))
     received = await here.receives(1)

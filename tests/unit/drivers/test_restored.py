@@ -156,9 +156,7 @@ async def test_a_worker_that_its_group_refuses_crashes_and_does_not_hang(worker:
 
 
 @pytest.mark.parametrize("seen", [True, False])
-async def test_a_worker_whose_memory_is_older_than_a_restore_crashes(
-    worker: Any, monkeypatch: pytest.MonkeyPatch, seen: bool
-) -> None:
+async def test_an_older_memory_crashes(worker: Any, monkeypatch: pytest.MonkeyPatch, seen: bool) -> None:
     """It was suspended. What it reads of the restore when it wakes up may be over by then: a checkpoint stands in the
     place of the records since."""
     restore(worker, plan="earlier")
@@ -177,9 +175,7 @@ async def test_a_worker_whose_memory_is_older_than_a_restore_crashes(
     assert len(worker.crashes) == 1
 
 
-async def test_a_worker_does_not_wait_for_a_restore_for_ever(
-    worker: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_restore_is_not_awaited_for_ever(worker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restores, "WAIT_S", 0.05)
     note(worker, "begun", snapshot="s", apps=("p",))
     with pytest.raises(InstallError):
@@ -190,9 +186,7 @@ async def test_a_worker_does_not_wait_for_a_restore_for_ever(
 
 
 @pytest.mark.parametrize("why", ["failed to start", "", "off"])
-async def test_a_worker_that_cannot_know_the_rules_does_not_start_on_offsets_of_a_restore(
-    worker: Any, monkeypatch: pytest.MonkeyPatch, why: str
-) -> None:
+async def test_d6_no_start_without_the_rules(worker: Any, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     """Its agents would all start at the one offset that a group has."""
     worker.machine.process, worker.absent = None, why
     worker.ledger = SimpleNamespace(topic="_snapkafka.n")

@@ -155,9 +155,7 @@ STEPS = ["commit_transaction", "send_offsets_to_transaction"]
         *((step, KafkaTimeoutError(), "send-unsettled") for step in STEPS),
     ],
 )
-async def test_r7_sends_count_when_their_transaction_is_committed(
-    committing: Committing, how: str, error: Exception | None, code: str
-) -> None:
+async def test_r7_a_transaction(committing: Committing, how: str, error: Exception | None, code: str) -> None:
     """Nobody reads what one has sent that is not committed: the open snapshot fails, and the seqs are given again. Of a
     time-out nobody knows what came. Faust is notified of what its client raises."""
     epoch, committing.error = committing.driver.snapshot(), error
