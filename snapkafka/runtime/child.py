@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Final, Self
 
 from snapkafka.runtime import watchdog
+from snapkafka.runtime.signals import to_its_end
 from snapkafka.until import Tries
 
 #: A child has so long to put things away, and its group so long after that. A busy machine needs the rest of 5 s.
@@ -40,7 +41,6 @@ class Child:
     Args:
         output: for standard output and error, both; `subprocess.PIPE`: to `output`; None: as ours.
         folders: are removed if this process is killed.
-        stop: ends waiting as soon as it is set.
         grace_s: the time for its clean-up.
     """
 
@@ -53,10 +53,9 @@ class Child:
         pass_fds: Sequence[int] = (),
         cwd: Path | None = None,
         folders: Sequence[Path] = (),
-        stop: threading.Event | None = None,
         grace_s: float = GRACE_S,
     ) -> None:
-        self._stop, self._grace_s = stop or threading.Event(), grace_s
+        self._grace_s = grace_s
         self._process = subprocess.Popen(
             command,
             env=env,
@@ -82,8 +81,8 @@ class Child:
         return self._process.poll()
 
     def wait(self, timeout_s: float = math.inf) -> int | None:
-        """Wait until it ends, `stop` is set or the time is over; return its exit status, None if it still runs."""
-        self._await(lambda: self.status is not None, timeout_s)
+        """Wait until it ends or the time is over; return its exit status, None if it still runs."""
+        _await(lambda: self.status is not None, timeout_s)
         return self.status
 
     def send(self, *numbers: int) -> None:
@@ -98,19 +97,18 @@ class Child:
         self._end_watchdog()
 
     def end(self) -> None:
-        """End it and its group, gently first; within 5 s (of the usual grace) if it runs or `stop` is set."""
+        """End it and its group, gently first; within 5 s (of the usual grace) if it runs."""
         if self.status is None:
-            self._stop.set()
             self._process.terminate()
-            self._await(lambda: self.status is not None, self._grace_s, stopped=True)
+            _await(lambda: self.status is not None, self._grace_s)
         else:
-            self._await(self._is_alone, LEAVING_S)
+            _await(self._is_alone, LEAVING_S)
         if not self._is_alone():
             _signal_group(self._process.pid, signal.SIGTERM)
-            self._await(self._is_alone, GROUP_GRACE_S, stopped=True)
+            _await(self._is_alone, GROUP_GRACE_S)
             _signal_group(self._process.pid, signal.SIGKILL)
             self._process.wait()
-            self._await(self._is_alone, GONE_S, stopped=True)
+            _await(self._is_alone, GONE_S)
         self._end_watchdog()
 
     def _end_watchdog(self) -> None:
@@ -127,10 +125,11 @@ class Child:
                 pass
         return not _signal_group(self._process.pid, 0)
 
-    def _await(self, condition: Callable[[], bool], timeout_s: float, *, stopped: bool = False) -> None:
-        for _ in Tries(timeout_s, PERIOD_S):
-            if condition() or (self._stop.is_set() and not stopped):
-                return
+
+def _await(condition: Callable[[], bool], timeout_s: float) -> None:
+    for _ in Tries(timeout_s, PERIOD_S):
+        if condition():
+            return
 
 
 def start_watchdog(process: int, *folders: Path, grace_s: float = 0) -> subprocess.Popen[bytes]:
@@ -160,33 +159,28 @@ async def run_child(
         heard: called in another thread with each line that it prints until then.
         grace_s: the time for its clean-up.
     """
-    stop, ended = threading.Event(), threading.Event()
+    ended = threading.Event()
 
     def read(output: IO[bytes]) -> None:
         with output:
             for line in output:
-                if not (ended.is_set() or stop.is_set()):
+                if not ended.is_set():
                     heard(line.decode(errors="replace").strip())
 
-    def run() -> int:
-        with Child(
-            command, env=env, output=subprocess.PIPE, pass_fds=pass_fds, stop=stop, grace_s=grace_s
-        ) as child:
-            assert child.output is not None
-            reader = threading.Thread(target=read, args=(child.output,), daemon=True)
-            reader.start()
-            child.wait()
-        reader.join(GONE_S)  # another process may still hold the other end
-        ended.set()
-        assert child.status is not None, "a child that was ended has a status"
-        return child.status
-
-    running = asyncio.ensure_future(asyncio.to_thread(run))
+    child = Child(command, env=env, output=subprocess.PIPE, pass_fds=pass_fds, grace_s=grace_s)
+    reader = threading.Thread(target=read, args=(child.output,), daemon=True)
+    reader.start()
     try:
-        return await asyncio.shield(running)
+        await asyncio.to_thread(child.wait)
+    except asyncio.CancelledError:
+        ended.set()
+        raise
     finally:
-        stop.set()
-        await asyncio.wait([running])
+        await to_its_end(asyncio.to_thread(child.end))
+        await asyncio.to_thread(reader.join, GONE_S)  # another process may still hold the other end
+        ended.set()
+    assert child.status is not None, "a child that was ended has a status"
+    return child.status
 
 
 def _signal_group(group: int, number: int) -> bool:
