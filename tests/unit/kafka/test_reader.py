@@ -1,4 +1,4 @@
-"""How readers of the ledger and of exact ranges share the loop and the broker, what they remember, and what is named."""
+"""How readers share the loop and the broker, what they remember of what they have read, and what they name."""
 
 from __future__ import annotations
 
