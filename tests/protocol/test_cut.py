@@ -7,9 +7,7 @@ import pytest
 from snapkafka.protocol import (
     OUT_OF_ORDER,
     Abort,
-    AssignedInput,
     Cause,
-    InputsAssigned,
     InputsRevoked,
     ReadLedgerTo,
     RecordMet,
@@ -28,9 +26,7 @@ from .world import A, B, Process, World, records, settle
 def test_r3_of_two_agents_each_has_its_own_position(world: World) -> None:
     """A channel begins where the slower one stands."""
     p = Process(world, "p", (A,), assign=False)
-    given = AssignedInput(tp=A, agents=("fast", "slow", "third"), position=2)
-    p.feed(InputsAssigned(generation=1, inputs=(given,), changelogs=()))
-    p.catch_up()
+    p.give(A, positions={A: 2}, agents=("fast", "slow", "third"))
     for agent, offset in (("fast", 2), ("fast", 4), ("fast", 3), ("third", 2)):
         p.machine.event_started(Cause(agent, A, offset))
         p.machine.event_ended(Cause(agent, A, offset))

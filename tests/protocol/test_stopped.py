@@ -8,13 +8,8 @@ from snapkafka.checks import CutView, LogRecord
 from snapkafka.protocol import (
     APP_RUNS_WITHOUT,
     SENT_BARE,
-    AppendToLedger,
     Bye,
     Dead,
-    Hello,
-    InputTopic,
-    Joined,
-    LedgerRead,
     LedgerState,
     RanWithout,
     Report,
@@ -22,8 +17,6 @@ from snapkafka.protocol import (
     Status,
     StopAsked,
     TopicPartition,
-    Trigger,
-    WorkerProtocol,
 )
 from tests.worlds.list_checks import v5
 
@@ -58,25 +51,17 @@ def test_r10_who_ran_before_its_hello_contaminates_what_was_captured_meanwhile(w
     assert world.snapshot(under_way).failure.code == APP_RUNS_WITHOUT  # type: ignore[union-attr]
 
 
-def test_r15_who_stands_down_before_its_hello_is_read_withdraws_when_it_is() -> None:
+def test_r15_who_stands_down_before_its_hello_is_read_withdraws_when_it_is(world: World) -> None:
     """Before, nobody knew that it took no part, and every snapshot waited for it until its time was over."""
-    machine = WorkerProtocol()
-    hello = Hello(n=7, app="p", inputs=(InputTopic(topic="a", partitions=1),))
-    machine.handle(Joined(hello=hello))
-    assert machine.stand_down("failed to join") == []
-    (action,) = machine.handle(LedgerRead(offset=0, record=hello))
-    assert isinstance(action, AppendToLedger)
-    bye = action.record
+    p = Process(world, "p", (A,), join=False)
+    p.append_hello()
+    assert p.machine.stand_down("failed to join") == []
+    p.catch_up()
+    assert p.machine.process is None
+    bye = world.ledger[-1]
     assert isinstance(bye, Bye)
     assert (bye.process, bye.goes_on, bye.reason) == (0, True, "failed to join")
-    assert machine.process is None
-    fold = LedgerState()
-    fold.apply(0, hello)
-    fold.apply(1, bye)
-    fold.apply(2, Trigger(n=1, id="s"))
-    failure = fold.snapshots[3].failure
-    assert failure is not None
-    assert "because it failed to join" in failure.reason
+    assert "because it failed to join" in world.failure(world.trigger()).reason
 
 
 @pytest.mark.parametrize(("reset_to", "listed"), [(1, ["replayed", "replayed"]), (3, []), (9, [])])
@@ -97,9 +82,7 @@ def test_r10_offsets_of_a_stopped_app_that_were_reset_by_hand_are_replays_and_no
     view = CutView(world.fold.captured(epoch))
     source = next(source for source in view.captured.inputs if source.app == "p")
     assert (source.position, source.earlier) == (reset_to, (p.id,))
-    log = [
-        LogRecord(*B, offset, p.id, 0, offset, cause=(A, offset)) for offset, _ in enumerate(world.log(B)[:3])
-    ]
+    log = [LogRecord(*B, offset, p.id, 0, offset, cause=(A, offset)) for offset in range(3)]
     assert [finding.kind for finding in v5(view, log)] == listed
 
 
