@@ -30,7 +30,7 @@ from .inbound.resume import resume_last
 from .inbound.running_events import Events
 from .outbound.producer import OutgoingRecords, skip_producer_guard
 from .restores import AppliedRestores
-from .support import refusal
+from .support import refusal, restore_log_level
 from .tables.changelogs import Tables, recover_to_the_end
 from .tables.reads import Reads
 
@@ -135,6 +135,7 @@ class FaustDriver(Process):
 
     async def begin(self) -> None:
         """Reach the ledger once the app has started, and join if no consumer will subscribe."""
+        restore_log_level()
         self.events.watch_replies(self.app._reply_consumer)
         connection = connection_of(self.app)
         self.metrics.counts["requests"] = connection.requests

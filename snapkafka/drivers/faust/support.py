@@ -73,6 +73,16 @@ def at_start(app: Any, *, before: Step | None = None, after: Step | None = None)
     app.on_start = started
 
 
+def restore_log_level() -> None:
+    """Give the root logger the level of its handlers back. Faust leaves it at DEBUG, so that its spinner turns at each
+    message while a worker starts: then every library makes records that nobody reads. A level without a spinner was
+    chosen, and stays."""
+    root = logging.getLogger()
+    others = [it.level for it in root.handlers if type(it).__name__ != "SpinnerHandler"]
+    if others and len(others) < len(root.handlers):
+        root.setLevel(max(root.level, min(others)))
+
+
 def run_without(app: Any, why: str, *, error: bool = False) -> None:
     """Let an app refuse to start on offsets that a restore has set: only a worker with snapkafka honours them (D6).
 

@@ -8,7 +8,6 @@ one worker asks.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import time
 from typing import Final
@@ -26,12 +25,6 @@ JITTER_MAX_S: Final = 5.0
 POLL_S: Final = 0.1
 
 
-def moment_after(now: float, every: float) -> float:
-    """Return the next moment at which a snapshot is due: a multiple of `every`, in seconds since 1970, the same for
-    all workers."""
-    return (now // every + 1) * every
-
-
 def moment_id(moment: float, every: float) -> str:
     """Return the id of the snapshot that is due at a moment, the same for all workers with the same period."""
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(moment))
@@ -42,12 +35,11 @@ def moment_id(moment: float, every: float) -> str:
 async def run_timer(host: Process, every: float) -> None:
     """Request a snapshot every so many seconds, until cancelled."""
     while True:
-        moment = moment_after(time.time(), every)
+        moment = (time.time() // every + 1) * every  # the same for all workers
         jitter = random.random() * min(JITTER * every, JITTER_MAX_S)
         await asyncio.sleep(max(0.0, moment - time.time()) + jitter)
         name = moment_id(moment, every)
-        if why := _not_now(host, name):
-            host.log("no snapshot %s: %s", name, why, level=logging.DEBUG, snapshot=name)
+        if _not_now(host, name):
             continue
         try:
             await _take(host, name, host.config.ttl_ms)
@@ -69,13 +61,9 @@ async def _take(host: Process, name: str, ttl_ms: int) -> None:
         await asyncio.sleep(pause_after(attempt, random.random(), first=PAUSE_S, most=PAUSE_MOST_S))
 
 
-def _not_now(host: Process, name: str) -> str:
-    """Return the reason why this worker requests no snapshot now; empty: it does."""
-    ledger, pause = host.machine.ledger, host.config.min_pause
-    reasons = {
-        "another worker has already triggered it": (name, 1) in ledger.by_id,
-        "this worker does not take part": host.machine.process is None,
-        "another snapshot is running": bool(ledger.open),
-        f"the last one ended less than {pause:g} s ago": host.loop.time() - host.follower.quiet_since < pause,
-    }
-    return next((reason for reason, holds in reasons.items() if holds), "")
+def _not_now(host: Process, name: str) -> bool:
+    """Return whether this worker requests no snapshot now: another one has, or it takes no part; one is running, or has
+    just ended."""
+    ledger, quiet_s = host.machine.ledger, host.loop.time() - host.follower.quiet_since
+    triggered = (name, 1) in ledger.by_id or host.machine.process is None
+    return triggered or bool(ledger.open) or quiet_s < host.config.min_pause

@@ -70,10 +70,10 @@ def test_trigger_goes_on_to_the_verdict_with_the_storage_of_the_snapshot_before(
 def test_query_without_sql_asks_for_it_line_by_line(tmp_path: Path) -> None:
     write_snapshot(LocalStore(tmp_path), "friday", 1)
     where = ["query", "--storage", str(tmp_path), "--namespace", "", "--bootstrap", "", "--csv"]
-    result = RUNNER.invoke(commands.app, where, input="SELECT 1 AS one\n\nSELECT 'two' AS two;\n")
-    assert (result.exit_code, result.stdout) == (0, "one\n1\ntwo\ntwo\n")
-    result = RUNNER.invoke(commands.app, where, input="SELEC\nSELECT 1\n")
-    assert (result.exit_code, result.stdout) == (BadInputError.exit_status, "")
+    result = RUNNER.invoke(
+        commands.app, where, input="SELECT 1 AS one\n\nSELECT 'two' AS two;\nSELEC\nSELECT 3\n"
+    )
+    assert (result.exit_code, result.stdout) == (BadInputError.exit_status, "one\n1\ntwo\ntwo\n")
 
 
 # -- errors --------------------------------------------------------------------------------------------------

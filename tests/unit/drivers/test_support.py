@@ -4,6 +4,7 @@ of Faust and aiokafka stands in the table of patches; and its settings are typed
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import Collection, Iterator
 from importlib.resources import files
@@ -12,6 +13,7 @@ from typing import Any, cast, get_type_hints
 
 import faust
 import pytest
+from faust.utils.terminal import Spinner, SpinnerHandler
 from mode.utils.futures import StampedeWrapper
 
 import snapkafka
@@ -176,3 +178,15 @@ async def test_a_producer_that_is_not_started_is_started_once() -> None:
 
 async def test_where_an_app_starts_its_producer_itself_it_is_asked() -> None:
     assert "maybe_start_producer" not in vars(unguarded(Own))
+
+
+def test_the_root_logger_has_the_level_of_its_handlers_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    root, handler = logging.Logger("root", logging.DEBUG), logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    root.addHandler(handler)
+    monkeypatch.setattr(logging, "getLogger", lambda *_: root)
+    support.restore_log_level()
+    assert root.level == logging.DEBUG, "somebody has chosen it"
+    root.addHandler(SpinnerHandler(Spinner(), level=logging.DEBUG))  # as `faust.Worker` does
+    support.restore_log_level()
+    assert root.level == logging.WARNING
