@@ -161,46 +161,8 @@ class StoryMember(MachineDriver):
             self.feed(LedgerRead(offset=offset, record=self.ledger.records[offset]))
 
 
-class Place:
-    """One process: each of its machines sees everything that it does."""
-
-    def __init__(self, name: str, ledgers: Sequence[StoryLedger], logs: Logs) -> None:
-        self.name, self._logs = name, logs
-        self.members = [StoryMember(name, ledger, logs) for ledger in ledgers]
-
-    def act(self, event: str, cause: Cause | None = None) -> None:
-        """Execute an event: a table write."""
-        self.send(changelog_of(self.name), event, cause)
-
-    def send(self, tp: TopicPartition, what: str, cause: Cause | None = None) -> None:
-        """Send a record: it enters, is stamped, appended and acknowledged."""
-        sent = [member.machine.send_at_once(cause, tp) for member in self.members]
-        log = self._logs[tp]
-        log.append(StoryEntry(what, tuple(effect.epoch for effect, _ in sent)))
-        for member, (effect, seq) in zip(self.members, sent, strict=True):
-            member.do(member.machine.settled(effect, tp, seq, SendOutcome.ACKED, offset=len(log) - 1))
-
-    def receive(self, tp: TopicPartition, offset: int, event: str) -> None:
-        """Process a message: an event starts on it, and ends."""
-        cause = Cause(AGENT, tp, offset)
-        for member, epoch in zip(self.members, self._logs[tp][offset].epochs, strict=True):
-            # What 1985 promises: on a FIFO channel the marker has come before the first red message.
-            assert epoch <= member.machine.colours.epoch, "a white process was about to take in red"
-            member.do(member.machine.event_started(cause))
-        self.act(event, cause)
-        for member in self.members:
-            member.do(member.machine.event_ended(cause))
-
-    def meet_marker(self, tp: TopicPartition, offset: int, marker: MarkerBody) -> None:
-        """Pass a marker to the machine of its ledger; it is no event."""
-        _, sender, epoch, previous = marker
-        member = self.members[marker.ledger]
-        member.meet_marker(epoch)
-        member.feed(ChannelEnded(tp=tp, offset=offset, sender=sender, epoch=epoch, previous=previous))
-
-
 class StoryRun:
-    """All processes of a story; `run` it once.
+    """All processes of a story, each with a machine per ledger; `run` it once.
 
     Args:
         story: the steps.
@@ -213,13 +175,16 @@ class StoryRun:
         ids = story.snapshot_ids
         self.ledgers = [StoryLedger(index) for index in range(min(len(ids), 1) if one_ledger else len(ids))]
         self.ledger_of = {name: self.ledgers[0 if one_ledger else k] for k, name in enumerate(ids)}
-        self.places = {name: Place(name, self.ledgers, self.logs) for name in story.processes}
+        self.members = {
+            name: [StoryMember(name, ledger, self.logs) for ledger in self.ledgers]
+            for name in story.processes
+        }
         self._heads = dict.fromkeys(story.channels, 0)  # the first offset not handed over
-        for place in self.places.values():
-            for member in place.members:
+        for name, members in self.members.items():
+            for member in members:
                 member.join(
-                    [channel for channel in story.channels if channel.receiver == place.name],
-                    [channel for channel in story.channels if channel.sender == place.name],
+                    [channel for channel in story.channels if channel.receiver == name],
+                    [channel for channel in story.channels if channel.sender == name],
                 )
 
     def run(self) -> None:
@@ -237,14 +202,14 @@ class StoryRun:
     def _step(self, step: Step, event: str) -> None:
         match step:
             case Internal():
-                self.places[step.at].act(event)
+                self._act(step.at, event)
             case Send():
-                self.places[step.channel.sender].act(event)
-                self.places[step.channel.sender].send(topic_of(step.channel), step.message)
+                self._act(step.channel.sender, event)
+                self._send(step.channel.sender, topic_of(step.channel), step.message)
             case Deliver():
                 self._deliver(step.channel, step.message, event)
             case Snapshot():
-                member = self.places[step.at].members[self.ledger_of[step.id].index]
+                member = self.members[step.at][self.ledger_of[step.id].index]
                 member.start_snapshot(step.id, tuple(map(str, self.story.channels)))
             case Drain():
                 while any([self._empty(channel, event) for channel in self.story.channels]):  # noqa: C419
@@ -271,11 +236,32 @@ class StoryRun:
 
     def _hand_over(self, channel: StoryChannel, event: str) -> str | None:
         """Hand over the head of a channel; return the message, None: it is a marker."""
-        tp, offset, receiver = topic_of(channel), self._heads[channel], self.places[channel.receiver]
+        tp, offset, members = topic_of(channel), self._heads[channel], self.members[channel.receiver]
         self._heads[channel] = offset + 1
-        entry = self.logs[tp][offset]
-        if entry.marker is None:
-            receiver.receive(tp, offset, event)
-            return entry.what
-        receiver.meet_marker(tp, offset, entry.marker)
-        return None
+        entry, cause = self.logs[tp][offset], Cause(AGENT, tp, offset)
+        if entry.marker is not None:  # it is no event, and one for the machine of its ledger only
+            ledger, sender, epoch, previous = entry.marker
+            members[ledger].meet_marker(epoch)
+            ended = ChannelEnded(tp=tp, offset=offset, sender=sender, epoch=epoch, previous=previous)
+            members[ledger].feed(ended)
+            return None
+        for member, epoch in zip(members, entry.epochs, strict=True):
+            # What 1985 promises: on a FIFO channel the marker has come before the first red message.
+            assert epoch <= member.machine.colours.epoch, "a white process was about to take in red"
+            member.do(member.machine.event_started(cause))
+        self._act(channel.receiver, event, cause)
+        for member in members:
+            member.do(member.machine.event_ended(cause))
+        return entry.what
+
+    def _act(self, process: str, event: str, cause: Cause | None = None) -> None:
+        """Execute an event: a table write."""
+        self._send(process, changelog_of(process), event, cause)
+
+    def _send(self, process: str, tp: TopicPartition, what: str, cause: Cause | None = None) -> None:
+        """Send a record: it enters, is stamped, appended and acknowledged. Each machine sees that."""
+        members, log = self.members[process], self.logs[tp]
+        sent = [member.machine.send_at_once(cause, tp) for member in members]
+        log.append(StoryEntry(what, tuple(effect.epoch for effect, _ in sent)))
+        for member, (effect, seq) in zip(members, sent, strict=True):
+            member.do(member.machine.settled(effect, tp, seq, SendOutcome.ACKED, offset=len(log) - 1))
