@@ -21,6 +21,7 @@ from snapkafka.drivers.plain.aio_loop import AioParticipant
 from snapkafka.drivers.plain.confluent_clients import partitioner_of
 from snapkafka.drivers.plain.table import Changes
 from snapkafka.errors import BadInputError
+from tests.kafka.waiting import until
 from tests.unit.drivers.plain_loop import ORDERS, WHERE, Loop, consumer, message_at
 
 INPUT = ["orders"]
@@ -163,58 +164,31 @@ def test_a_skipped_record_waits_for_no_transaction_that_nobody_has_begun() -> No
 # -- rebalances -------------------------------------------------------------------------------------------------------
 
 
-class Input:
-    """The only partition of a consumer: how many records it has, and which is fetched next."""
-
-    def __init__(self, consumer: Any) -> None:
-        self.end, self.position, self.done = 0, 0, 0
-        self.more = asyncio.Event()
-        self.asked = asyncio.Event()
-        consumer.seek, consumer.committed = self.seek, self.committed
-        consumer._coordinator = SimpleNamespace(generation=1, member_id="a")
-
-    async def getone(self) -> Any:
-        self.asked.set()
-        while self.position >= self.end:
-            self.more.clear()
-            await self.more.wait()
-        self.position += 1
-        return message_at(self.position - 1)
-
-    def append(self) -> None:
-        self.end += 1
-        self.more.set()
-
-    def seek(self, tp: Any, offset: int) -> None:
-        self.position = offset
-
-    async def committed(self, tp: Any) -> int:
-        return self.done
-
-
-async def loop_of(on_revoke: Any = None) -> tuple[AioParticipant, Input]:
-    """Return a participant without snapshots, and its input."""
-    client = of_aiokafka()
-    part, source = disabled(consumer=client, on_revoke=on_revoke), Input(client)
-    part._getone = source.getone
+async def loop_of(**more: Any) -> tuple[AioParticipant, asyncio.Queue[Any]]:
+    """Return a participant without snapshots, and what its consumer fetches."""
+    client, fetched = of_aiokafka(), asyncio.Queue[Any]()
+    client.seek, client.committed = Mock(), AsyncMock(return_value=0)
+    client._coordinator = SimpleNamespace(generation=1, member_id="a")
+    part = disabled(consumer=client, **more)
+    part._getone = fetched.get
     await part.on_partitions_assigned([ORDERS])
-    return part, source
+    return part, fetched
 
 
 async def test_a_record_that_arrives_for_a_fetch_from_before_a_rebalance_is_not_lost() -> None:
-    part, source = await loop_of()
-    fetched = asyncio.ensure_future(anext(part.poll(quiet_s=2)))
-    await source.asked.wait()
+    part, fetched = await loop_of()
+    message = asyncio.ensure_future(anext(part.poll()))
+    await until(lambda: part._fetching is not None)
     await part.on_partitions_revoked([ORDERS])
     await part.on_partitions_assigned([ORDERS])
-    source.append()
-    assert (await fetched).offset == 0
+    fetched.put_nowait(message_at(0))
+    assert (await message).offset == 0
 
 
 async def test_a_revocation_waits_until_the_loop_has_committed_its_record() -> None:
     revoked = Mock(return_value=None)
-    part, source = await loop_of(revoked)
-    source.append()
+    part, fetched = await loop_of(on_revoke=revoked)
+    fetched.put_nowait(message_at(0))
     messages = part.poll(quiet_s=0.5)
     async with part.event(await anext(messages)):
         revoking = asyncio.ensure_future(part.on_partitions_revoked([ORDERS]))
@@ -222,7 +196,6 @@ async def test_a_revocation_waits_until_the_loop_has_committed_its_record() -> N
         assert not revoking.done() and not revoked.called, "it is in an event"
     await asyncio.wait({revoking}, timeout=0.3)
     assert not revoking.done() and not revoked.called, "its position is not committed"
-    source.done = 1
     assert [message async for message in messages] == []
     await revoking
     revoked.assert_called_once_with([ORDERS])

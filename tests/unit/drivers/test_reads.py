@@ -330,23 +330,19 @@ def put_into_a_window(worker: Worker) -> Any:
     return key
 
 
-async def test_r6_who_goes_over_a_table_sees_a_window_expire(worker: Worker) -> None:
-    put_into_a_window(worker)
-    white = worker.event(1)
-    held = white(lambda: iter(worker.expiring.table.items()))
-    worker.cut()
-    await worker.expiring.table._del_old_keys()
-    assert worker.torn == [1]
+@pytest.mark.parametrize("before", [True, False])
+async def test_r6_a_window_that_expires_tears_who_goes_over_the_table(worker: Worker, before: bool) -> None:
+    """One that has expired `before` the cut tears nobody."""
+    key, table, white = put_into_a_window(worker), worker.expiring.table, worker.event(1)
+    held = white(lambda: None if before else iter(table.items()))
+    if not before:
+        worker.cut()
+    await table._del_old_keys()
+    if before:
+        worker.cut()
+    white(lambda: table._get_key(key))
+    assert worker.torn == [1] * (not before)
     del held
-
-
-async def test_r6_a_window_that_expired_before_the_cut_tears_nobody(worker: Worker) -> None:
-    key = put_into_a_window(worker)
-    white = worker.event(1)
-    await worker.expiring.table._del_old_keys()
-    worker.cut()
-    white(lambda: worker.expiring.table._get_key(key))
-    assert worker.torn == []
 
 
 @pytest.mark.parametrize("what", ["on_rebalance", "on_recovery_completed"])
