@@ -34,6 +34,7 @@ from snapkafka.protocol.records import (
 )
 from snapkafka.protocol.snapshots import unlike_counts
 from snapkafka.store import lies_in, written_down
+from snapkafka.units import utc_time
 
 from .ledger.reading import LATEST, captured, find_snapshot, good
 
@@ -63,12 +64,14 @@ async def compose_trigger(
     *,
     attempt: int = 1,
     catch_up: Callable[[], Awaitable[None]] | None = None,
+    times_ms: Mapping[int, int] = {},
     **options: Any,
 ) -> Trigger:
     """Compose a trigger that is ready to be appended.
 
     Args:
         admin: the cluster; the trigger lacks facts whose access is unauthorized.
+        times_ms: of the ledger's records, for the message that an input has no reader.
         options: the fields of `verbs.Trigger`.
 
     It waits a little where an app seems to run without snapkafka (it may be starting) or an input has no reader.
@@ -86,7 +89,7 @@ async def compose_trigger(
     until = time.monotonic() + READERS_S
     while True:
         try:
-            _require_readers(state, apps)
+            _require_readers(state, apps, times_ms)
             asked_at = state.end  # before the broker is asked: who leaves since may still have sent
             wanted = sorted({tp for _, tp in state.inputs_of(state.standing(apps))})
             unknown = "the ends of the inputs are unknown: more will be read"
@@ -222,22 +225,23 @@ def graph_of_apps(state: LedgerState, apps: Collection[str]) -> Graph:
     return known_graph(state, state.topics_of(state.standing(apps)))
 
 
-def _require_readers(state: LedgerState, apps: Collection[str]) -> None:
+def _require_readers(state: LedgerState, apps: Collection[str], times_ms: Mapping[int, int]) -> None:
     """Refuse a snapshot while an input of a running app has no reader (R9)."""
     for app, tp in state.unassigned(apps):
-        waiting = ", ".join(view.name for view in awaiting_inputs(state, app))
-        why = f"{waiting} waits for inputs" if waiting else "its consumer group is in a rebalance"
         raise TriggerRefusedError(
-            f"no process of app {app} has its input {tp}: {why}",
+            f"no process of app {app} has its input {tp}: {why_unread(state, app, times_ms)}",
             hint="try again once it is over; the inputs of a static member that has left wait for its session to end",
             reason=INPUT_UNASSIGNED,
             app=app,
         )
 
 
-def awaiting_inputs(state: LedgerState, app: str) -> list[ProcessView]:
-    """List the processes of an app that have no input yet, or none any more."""
-    return [it for it in state.participants() if it.hello.app == app and not state.inputs_read_by(it)]
+def why_unread(state: LedgerState, app: str, times_ms: Mapping[int, int]) -> str:
+    """Describe why an input of an app has no reader: processes wait for theirs, since the time of a record."""
+    waiting = [it for it in state.participants() if it.hello.app == app and not state.inputs_read_by(it)]
+    since = {it.name: times_ms.get(max(it.process, it.assigned)) for it in waiting}
+    who = [f"{name}, since {utc_time(at)}Z," if at else name for name, at in since.items()]
+    return f"{' and '.join(who)} waits for inputs" if who else "its consumer group is in a rebalance"
 
 
 def _parent(state: LedgerState, type_: str, parent: str, storage: str) -> str:

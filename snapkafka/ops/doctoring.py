@@ -21,7 +21,7 @@ from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka import HOLDER, Connection
 from snapkafka.kafka.ledger.reading import LedgerReading, Opened, captured, latest_of_apps, opened, outputs_of
-from snapkafka.kafka.preflight import OWN_GROUPS, awaiting_inputs, knows_markers, still_counted
+from snapkafka.kafka.preflight import OWN_GROUPS, knows_markers, still_counted, why_unread
 from snapkafka.ports import Cluster, Group, Topic
 from snapkafka.protocol import REMOTE, Captured, Table, TopicPartition
 from snapkafka.protocol.gather import gather
@@ -95,8 +95,7 @@ def _about_apps(reading: LedgerReading, views: list[ProcessView]) -> Iterator[Ad
     for app, tp in state.unassigned():
         lacking.setdefault(app, []).append(tp)
     for app, tps in () if stamping else lacking.items():
-        who = [_since(reading, it, max(it.process, it.assigned)) for it in awaiting_inputs(state, app)]
-        waits = f"{' and '.join(who)} waits for inputs" if who else "its group is in a rebalance"
+        waits = why_unread(state, app, reading.times_ms)
         yield find("input-unassigned", app, app=app, tp=tps[0], count=len(tps), waits=waits)
     for view in state.processes.values():
         if state.goes_on_without(view):
@@ -114,11 +113,6 @@ def _about_apps(reading: LedgerReading, views: list[ProcessView]) -> Iterator[Ad
     if len(releases) > 1:
         of = {it: _counted(view for view in living if view.hello.release == it) for it in releases}
         yield find("releases", releases="; ".join(f"{it or 'unknown'} ({apps})" for it, apps in of.items()))
-
-
-def _since(reading: LedgerReading, view: ProcessView, offset: int | None) -> str:
-    """Name a process, with the time of a record in the ledger."""
-    return f"{view.name}, since {instant(reading.times_ms[offset or 0])}"
 
 
 def _counted(views: Iterable[ProcessView]) -> str:
@@ -236,7 +230,8 @@ def _about_group(
     name, count, topics = group.name, len(group.members), group.topics or frozenset()
     joined, dead = sum(view.hello.app == name for view in state.living()), still_counted(state, group)
     if dead and count <= joined + len(dead):
-        yield from (find("still-counted", it.name, who=_since(reading, it, it.left)) for it in dead)
+        since = {it.name: instant(reading.times_ms[it.left or 0]) for it in dead}
+        yield from (find("still-counted", name, who=f"{name}, since {at}") for name, at in since.items())
     elif restore is not None and name in restore.apps and all(it.client == HOLDER for it in group.members):
         return
     elif joined:

@@ -78,9 +78,11 @@ async def trigger(
     if align_timeout_ms:
         options |= {"align": True, "ttl_ms": align_timeout_ms}
     async with opened(where, namespace) as work:
-        state = work.reading.state
+        state, times_ms = work.reading.state, work.reading.times_ms
         options["storage"] = options.get("storage") or _storage(state)
-        compose = partial(compose_trigger, work.admin, state, catch_up=work.catch_up, **options)
+        compose = partial(
+            compose_trigger, work.admin, state, catch_up=work.catch_up, times_ms=times_ms, **options
+        )
         epoch = state.latest_of.get(snapshot_id) if snapshot_id else None
         if epoch is None:
             view = await _triggered(work, await compose(snapshot_id=snapshot_id))

@@ -93,7 +93,8 @@ async def opened(
         LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
     """
     if problem := namespace_problem(namespace):
-        raise BadInputError(problem, hint=await _hint(where))
+        async with administration(where) as asked:
+            raise BadInputError(problem, hint=await namespaces_hint(asked))
     ledger: Ledger
     admin: TopicAdmin
     if isinstance(where, Connection):
@@ -110,11 +111,6 @@ async def opened(
     finally:
         await admin.close()
         await ledger.close()
-
-
-async def _hint(where: Connection | Cluster) -> str:
-    async with administration(where) as admin:
-        return await namespaces_hint(admin)
 
 
 async def read_to_end(ledger: Ledger, *, remember: bool = False) -> LedgerReading:
