@@ -1,4 +1,4 @@
-"""The options of the job: flags, a file, variables; and its result as JSON."""
+"""The options of the job: flags, a file, variables."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from snapkafka.assembly import OPTIONS, JobResult, JobSpec, as_file, read_system
+from snapkafka.assembly import OPTIONS, JobSpec, as_file, read_system
 from snapkafka.assembly.command import parser, spec_of
-from snapkafka.assembly.spec import SYSTEM, JobError, JobReport
-from snapkafka.errors import BadInputError, InternalError, StorageError
-from tests.unit.base.test_manifest import example
+from snapkafka.assembly.spec import SYSTEM
+from snapkafka.errors import BadInputError
 
 EVERYTHING = JobSpec(
     bootstrap="b:1",
@@ -115,20 +114,3 @@ def test_a_file_describes_a_system(tmp_path: Path) -> None:
             read_system(str(file))
     with pytest.raises(BadInputError, match="none"):
         read_system(str(tmp_path / "none"))
-
-
-def test_a_result_comes_back_from_json() -> None:
-    result = JobResult.of(example(), "/snaps/s.json", tables={"state": 2})
-    report = JobReport(snapshots=(result,))
-    assert msgspec.json.decode(msgspec.json.encode(report), type=JobReport) == report
-    assert (result.good, result.verdict, result.epoch) == (False, "INCONSISTENT", 18)
-
-
-def test_an_error_comes_back_as_the_same_class() -> None:
-    error = JobError.of(StorageError("the disk is full", hint="make room"))
-    report = msgspec.json.decode(msgspec.json.encode(JobReport(error=error)), type=JobReport)
-    assert report.error is not None
-    raised = report.error.error()
-    assert (type(raised), raised.message, raised.hint) == (StorageError, "the disk is full", "make room")
-    later = JobError("of a later release", "m", "h")
-    assert isinstance(later.error(), InternalError)

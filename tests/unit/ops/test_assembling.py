@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,11 +15,13 @@ from typer.testing import CliRunner
 
 from snapkafka import ops
 from snapkafka.assembly import changed, isolation_of
+from snapkafka.assembly.spec import JobError, JobReport
 from snapkafka.errors import (
     BadInputError,
     DependencyMissingError,
     InternalError,
     OffsetsGoneError,
+    SnapkafkaError,
     StorageError,
     TimedOutError,
     UnknownSnapshotError,
@@ -84,7 +87,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
 
 
 async def test_results_come_back_and_the_log_is_passed_on(job: Job) -> None:
-    job.says({"snapshots": [RESULT]}, lines=("starting Spark", "mine: verifying"))
+    job.says(JobReport(snapshots=(RESULT,)), lines=("starting Spark", "mine: verifying"))
     said = list[str]()
     spec = changed(MINE, storage="/snaps", invariants=("one_token",), parameters=("n=1",))
     assert await ops.assemble(HERE, spec, notify=said.append) == (RESULT,)
@@ -93,22 +96,18 @@ async def test_results_come_back_and_the_log_is_passed_on(job: Job) -> None:
     assert job.spec == changed(spec, bootstrap="127.0.0.1:1")
 
 
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        ("storage", StorageError),
-        ("offsets-gone", OffsetsGoneError),
-        ("unknown-snapshot", UnknownSnapshotError),
-        ("from a later release", InternalError),
-    ],
-)
-async def test_an_error_of_the_job_is_the_same_error_here(
-    job: Job, code: str, expected: type[Exception]
-) -> None:
-    job.says({"error": {"code": code, "problem": "so it is", "hint": "do this"}}, status=8)
-    with pytest.raises(expected, match="so it is") as raised:
-        await ops.assemble(HERE, MINE)
-    assert getattr(raised.value, "hint", "") == "do this"
+@pytest.mark.parametrize("kind", [StorageError, OffsetsGoneError, UnknownSnapshotError, InternalError])
+async def test_an_error_of_the_job_is_the_same_error_here(job: Job, kind: type[SnapkafkaError]) -> None:
+    error = JobError.of(kind("so it is", hint="do this", rows=3))
+    for reported in (error, *[replace(error, code="of a later release")] * (kind is InternalError)):
+        job.says(JobReport(error=reported), status=8)
+        with pytest.raises(kind) as raised:
+            await ops.assemble(HERE, MINE)
+        assert (raised.value.message, raised.value.hint, raised.value.facts) == (
+            "so it is",
+            "do this",
+            {"rows": 3},
+        )
     job.says("", status=1, lines=("Traceback", "OutOfMemoryError: heap"))
     with pytest.raises(InternalError, match="ended with status 1: OutOfMemoryError: heap"):
         await ops.assemble(HERE, MINE)
