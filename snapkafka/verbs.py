@@ -82,7 +82,7 @@ class Trigger(Request, frozen=True, rename=CONTRACT | {"knowing": "knows_markers
     parent: Annotated[
         Text, option("--parent ID", "Parent of an incremental snapshot. Default: latest verified.")
     ] = ""
-    storage: Annotated[Text, option("--storage URI", "Directory or URI for the tables.")] = ""
+    storage: Annotated[Text, option("--storage URI", "Place of the tables. Default: that of before.")] = ""
     who: Annotated[Text, option("", "Who asks, for people.")] = ""
     apps: Annotated[Texts, APPS] = ()
     ttl_ms: Annotated[int, TTL] = 5_000

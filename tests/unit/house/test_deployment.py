@@ -69,6 +69,8 @@ def test_images_are_pinned_and_ours_have_the_version_of_the_package() -> None:
         )
     assert f'image.version="{snapkafka.__version__}"' in DOCKERFILE
     assert {*re.findall(r"--extra (\w+)", DOCKERFILE)} <= {*EXTRAS}
+    copied = " ".join(re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)).split()
+    assert len(copied) > 5 and [name for name in copied if not (CHECKOUT / name).exists()] == []
 
 
 def test_every_command_and_option_exists() -> None:

@@ -164,7 +164,6 @@ async def test_recipes_run_on_the_tables_of_a_snapshot(tmp_path: Path) -> None:
         ("console", "$ snapkafka tigger\nsnapkafka is what it prints", "No such command"),
         ("sh", "snapkafka assemble", "Missing argument"),
         ("cron", "15 3 * * *  shop  snapkafka drill --ap '...'", "No such option"),
-        ("sh", "snapkafka demo --kafka-onyl", "No such option"),
         ("sh", 'snapkafka query "SELECT \\"a\\"\n  FROM b" --csv', ""),
     ],
 )

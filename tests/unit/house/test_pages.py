@@ -15,14 +15,10 @@ from snapkafka.drivers import MachineDriver
 from snapkafka.protocol import actions
 from tests.check_rules import PAGE as RULES
 from tests.check_rules import check
-from tests.readme import ROOT, text
+from tests.readme import ROOT
 from tools import reference
 
 # -- README ---------------------------------------------------------------------------------------------------
-
-
-def test_it_is_short() -> None:
-    assert len(text().splitlines()) < 130, "a newcomer reads no more"
 
 
 def test_every_link_leads_somewhere() -> None:

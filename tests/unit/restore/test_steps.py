@@ -175,8 +175,11 @@ async def test_a_restore_is_given_up_only_before_it_has_appended_anything(system
         assert system.state.restores.open is None
         assert isinstance(system, New) or system.fingerprint()[1:] == before[1:]  # type: ignore[index]
     else:
-        with pytest.raises(RestoreRefusedError):
+        with pytest.raises(RestoreRefusedError) as refused:
             await ops.abort_restore(system.cluster, "shop", reason="a test")
+        assert ("another snapshot" in refused.value.hint) is not isinstance(system, New), (
+            "none takes its place"
+        )
         view = system.state.restores.open
         assert view is not None, "workers hold their inputs until it is finished"
         # The check of the command may be older than the record it appends: the fold of the ledger decides.
