@@ -73,6 +73,7 @@ REFUSED: Final[list[tuple[str, Any, int, str, str]]] = [
         ("POST /v1/snapshots/one/assemble", {"invariants": [path]}, 400, "bad-input", "")
         for path in ("/snapshots", "../x.sql", "/etc/passwd")
     ),
+    ("POST /v1/snapshots/one/abort", None, 409, "trigger-refused", ""),  # it is captured
     ("POST /v1/snapshots/running/assemble", {}, 409, "snapshot-failed", ""),
     ("POST /v1/snapshots/running/verify", {}, 404, "unknown-snapshot", ""),
     ("GET /v1/snapshots/nobody", None, 404, "unknown-snapshot", ""),

@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from starlette.testclient import TestClient
 
 from snapkafka import ops
 from snapkafka.assembly import JobResult, JobSpec
 from snapkafka.errors import StorageError
 from snapkafka.protocol import Abort, LogEnd, Restore, Trigger
-from snapkafka.query.locate import stored
 from snapkafka.service import Settings, make_app
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.page_world import forks
@@ -196,42 +193,6 @@ def test_only_so_many_jobs_wait_and_a_service_that_stops_ends_them(cluster: Fake
         statuses = [client.post(f"/v1/snapshots/{n}/assemble", json={}).status_code for n in ("a", "b", "c")]
         assert statuses == [202, 202, 503]
     assert len(ended) == 1  # the other had not begun
-
-
-# -- tables --------------------------------------------------------------------------------------------------
-
-
-def test_storage_that_hangs_delays_one_list_and_none_after_it(
-    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hangs = threading.Event()
-    monkeypatch.setattr("snapkafka.service.views.STORAGE_S", 0.3)
-    with served(cluster, (str(tmp_path),), clock=lambda: 10_000_000) as writes:
-        for number in range(8):
-            assembled(cluster, writes, tmp_path, f"s{number}")
-
-    def late(place: str) -> Any:
-        assert hangs.wait(60)
-        return stored(place)
-
-    monkeypatch.setattr("snapkafka.service.views.stored", late)
-    try:
-        with served(cluster, (str(tmp_path),), clock=lambda: 10_000_000) as client:
-            took = []
-            for _ in range(3):
-                began = time.monotonic()
-                found = client.get("/v1/snapshots").json()["snapshots"]
-                took.append(time.monotonic() - began)
-                assert [row["assembled"] for row in found] == [False] * 8
-            assert 0.3 <= took[0] < 0.3 * 4, "all at once, not one after the other"
-            assert max(took[1:]) < 0.3, "what does not answer is not waited for again"
-            hangs.set()
-            until(
-                lambda: all(row["assembled"] for row in client.get("/v1/snapshots").json()["snapshots"]),
-                "what has come at last",
-            )
-    finally:
-        hangs.set()
 
 
 # -- what operators see --------------------------------------------------------------------------------------

@@ -1,0 +1,180 @@
+"""Answers in time: they hold what the ledger had when they were asked for, and no route waits for a slow storage on the
+event loop, nor again for one that hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import re
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, Final
+from unittest.mock import AsyncMock
+
+import pytest
+
+from snapkafka.ports import Entry
+from snapkafka.query.locate import stored
+from snapkafka.service import ROUTES, LedgerFollower
+from snapkafka.store import LocalFiles
+from snapkafka.until import until as until_holds
+from tests.worlds.fakes import FakeCluster, FakeLedger, Worker
+from tests.worlds.service_world import asked, assembled, served, until
+
+#: The follower reads each record so much later than others do.
+LATE_S: Final = 0.2
+FOLLOWS: contextvars.ContextVar[bool] = contextvars.ContextVar("follows", default=False)
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the follower of the service lag behind its own writes, as a consumer on a busy machine does."""
+    follow, read = LedgerFollower._follow, FakeLedger.read
+
+    async def following(self: LedgerFollower) -> None:
+        FOLLOWS.set(True)
+        await follow(self)
+
+    async def reading(self: FakeLedger, start: int = 0, *, until: int | None = None) -> AsyncIterator[Entry]:
+        async for entry in read(self, start, until=until):
+            if FOLLOWS.get() and until is None:
+                await asyncio.sleep(LATE_S)
+            yield entry
+
+    monkeypatch.setattr(LedgerFollower, "_follow", following)
+    monkeypatch.setattr(FakeLedger, "read", reading)
+
+
+@pytest.mark.usefixtures("late")
+def test_what_any_instance_has_written_is_in_every_answer_from_then_on(cluster: FakeCluster) -> None:
+    with served(cluster) as one, served(cluster) as two:
+        for number in range(2):
+            name = f"s{number}"
+            triggered = one.post("/v1/snapshots/trigger", json=asked(snapshot_id=name))
+            assert triggered.status_code == 202
+            for client in (two, one):
+                listed = client.get("/v1/snapshots")
+                assert listed.json()["snapshots"][0]["snapshot_id"] == name
+                assert listed.json()["total"] == number + 1
+                assert "snapkafka-stale" not in listed.headers
+                assert client.get(f"/v1/snapshots/{name}").status_code == 200
+
+
+async def test_who_asks_for_the_end_shares_a_question_that_is_not_sent_yet(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, let, end = [0], asyncio.Event(), FakeLedger.end
+
+    async def ends(self: FakeLedger) -> int:
+        asked[0] += 1
+        await let.wait()
+        return await end(self)
+
+    follower = LedgerFollower(cluster, "ns")
+    async with follower.following():
+        await until_holds(lambda: follower.followed, 20, "the first reading")
+        monkeypatch.setattr(FakeLedger, "end", ends)
+        waiting = [asyncio.ensure_future(follower.fresh())]
+        await until_holds(lambda: asked == [1], 20, "the first question")
+        waiting += [asyncio.ensure_future(follower.fresh()) for _ in range(9)]
+        await asyncio.sleep(0)
+        let.set()
+        assert await asyncio.gather(*waiting) == [True] * 10
+        assert asked == [2]
+
+
+# -- a slow storage ---------------------------------------------------------------------------------------------
+
+#: A storage in another town answers in this time.
+STORAGE_S: Final = 0.04
+#: No route takes longer, on a machine that other tests use as well; one look-up of 500 names took 20 s.
+ANSWER_S: Final = 10.0
+#: Routes beside those of the contract.
+OTHERS: Final = {
+    ("GET", path) for path in ("/", "/page/main.js", "/metrics", "/healthz", "/readyz", "/openapi.json")
+}
+NAMES: Final = ", ".join(f'"s{number}".state' for number in range(500))
+#: These read a manifest themselves, and not in a process of their own.
+READS: Final = {"list", "show"}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeCluster, Path]:
+    """Two assembled snapshots."""
+    cluster, folder = FakeCluster(), tmp_path_factory.mktemp("stored")
+    Worker(cluster.the_ledger, "shop", "orders")
+    with served(cluster, (str(folder),)) as client:
+        for name in ("one", "two"):
+            assembled(cluster, client, folder, name)
+    return cluster, folder
+
+
+@pytest.mark.parametrize(("method", "path"), sorted({*ROUTES, *OTHERS}), ids=str)
+def test_no_route_waits_for_the_storage_on_the_loop(
+    world: tuple[FakeCluster, Path], method: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+
+    def slow(found: Callable[..., Any]) -> Callable[..., Any]:
+        def later(*args: Any, **more: Any) -> Any:
+            threads.append(threading.get_ident())
+            time.sleep(STORAGE_S)
+            return found(*args, **more)
+
+        return later
+
+    for name in ("read", "size", "list", "pieces"):
+        monkeypatch.setattr(LocalFiles, name, slow(getattr(LocalFiles, name)))
+    name = ROUTES[method, path].name if (method, path) in ROUTES else ""
+    bodies = {
+        "trigger": asked(target_storage_uri=str(world[1])),
+        "query": {"sql": f"SELECT count(*) FROM {NAMES}"},
+    }
+    target = re.sub(r"\{\w+\}", "one", path) + ("?against=two" if name == "diff" else "")
+    with served(world[0], (str(world[1]),), assemble=AsyncMock(), verify=AsyncMock()) as client:
+        assert client.portal is not None
+        began = time.monotonic()
+        body = bodies.get(name, {}) if method == "POST" else None
+        with client.stream(method, target, json=body) as answer:
+            found = next(answer.iter_text())
+        assert answer.status_code < 500, found
+        assert time.monotonic() - began < ANSWER_S
+        assert client.portal.call(threading.get_ident) not in threads
+    assert threads or name not in READS, "the storage was not asked, so this shows nothing"
+    if name == "query":
+        assert "500 names before a dot, above 50" in found
+
+
+def test_storage_that_hangs_delays_one_list_and_none_after_it(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs = threading.Event()
+    monkeypatch.setattr("snapkafka.service.views.STORAGE_S", 0.3)
+    with served(cluster, (str(tmp_path),), clock=lambda: 10_000_000) as writes:
+        for number in range(8):
+            assembled(cluster, writes, tmp_path, f"s{number}")
+
+    def late(place: str) -> Any:
+        assert hangs.wait(60)
+        return stored(place)
+
+    monkeypatch.setattr("snapkafka.service.views.stored", late)
+    try:
+        with served(cluster, (str(tmp_path),), clock=lambda: 10_000_000) as client:
+            took = []
+            for _ in range(3):
+                began = time.monotonic()
+                found = client.get("/v1/snapshots").json()["snapshots"]
+                took.append(time.monotonic() - began)
+                assert [row["assembled"] for row in found] == [False] * 8
+            assert 0.3 <= took[0] < 0.3 * 4, "all at once, not one after the other"
+            assert max(took[1:]) < 0.3, "what does not answer is not waited for again"
+            hangs.set()
+            until(
+                lambda: all(row["assembled"] for row in client.get("/v1/snapshots").json()["snapshots"]),
+                "what has come at last",
+            )
+    finally:
+        hangs.set()
