@@ -9,7 +9,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -17,7 +16,7 @@ from typing import Final
 from snapkafka.errors import TriggerRefusedError
 from snapkafka.protocol import SnapshotView
 from snapkafka.testing import wait_until
-from tests.e2e.parts import Live, live
+from tests.e2e.parts import Live
 
 from .faults import ENV, Faults
 
@@ -61,9 +60,7 @@ class Storm:
     refused: list[tuple[int, str]] = field(default_factory=list)  # pre-flight: when, why
     views: dict[int, SnapshotView] = field(default_factory=dict)
     captured_ms: dict[int, int] = field(default_factory=dict)  # epoch -> when its last record was appended
-    crashed: list[str] = field(
-        default_factory=list
-    )  # workers that ended by themselves, with their last words
+    crashed: list[str] = field(default_factory=list)  # workers that ended, with their last words
     bugs: list[str] = field(default_factory=list)  # of ours, as logs of workers tell them
     slowness: float = 1.0  # of the machine: all times of a storm are so many times as long
 
@@ -82,12 +79,8 @@ class Storm:
         lines += [(at, f"refused: {why}") for at, why in self.refused]
         for epoch, view in self.views.items():
             what = f"failed, {view.failure.code}: {view.failure.reason}" if view.failure else "captured"
-            after = (
-                f" after {self.captured_ms[epoch] - self.asked[epoch]} ms"
-                if epoch in self.captured_ms
-                else ""
-            )
-            lines.append((self.asked[epoch], f"{view.trigger.id} (epoch {epoch}) {what}{after}"))
+            lines.append((self.asked[epoch], f"{view.trigger.id} (epoch {epoch}) {what}"))
+        lines += [(at, f"epoch {epoch} is captured") for epoch, at in self.captured_ms.items()]
         start = min(at for at, _ in lines)
         return [f"{(at - start) / 1000:8.1f}  {line}" for at, line in sorted(lines)]
 
@@ -109,11 +102,6 @@ class Storm:
 OF_THE_WORLD: Final = ("to join", "to announce its inputs")
 
 
-def stormy(namespace: str) -> AbstractContextManager[Live]:
-    """The demo's system, made for a storm."""
-    return live(namespace, env=lambda app, number: ENV, properties=BROKER)
-
-
 def storm(live: Live, *, seed: int, seconds: float) -> Storm:
     """Let it rage for so long, then wait until everything is decided and the last fault is over."""
     rng = random.Random(seed)
@@ -130,9 +118,8 @@ def storm(live: Live, *, seed: int, seconds: float) -> Storm:
             _do(faults, found, rng, heavy=heavy)
             time.sleep(max(0.0, began + GAP_S * found.slowness - time.monotonic()))
         faults.rest()
-        time.sleep(
-            RECOVERY_S * found.slowness
-        )  # for the last fault too there have to be snapshots that could be good
+        # For the last fault too there have to be snapshots that could be good.
+        time.sleep(RECOVERY_S * found.slowness)
     finally:
         over.set()
         asking.join()
@@ -159,9 +146,7 @@ def _slowness() -> float:
         subprocess.run([sys.executable, "-c", "from faust import App, Stream"], check=True)
         took.append(time.monotonic() - began)
     slowness = max(1.0, sorted(took)[1] / CALM_S)
-    assert slowness <= SLOWEST, (
-        f"the machine is {slowness:.1f} times as slow as one on which a storm means something"
-    )
+    assert slowness <= SLOWEST, f"{slowness:.1f} times as slow as a calm machine"
     return slowness
 
 

@@ -12,8 +12,10 @@ import pytest
 
 from snapkafka.checks import LogBounds, LogRecord, Verdict
 from snapkafka.protocol import Failure, SnapshotView, TopicPartition, Trigger
+from tests.chaos.faults import ENV
 from tests.chaos.judge import KINDS, Log, judged, problems
-from tests.chaos.storm import GAP_S, Fault, Storm, bugs_in, storm, stormy
+from tests.chaos.storm import BROKER, GAP_S, Fault, Storm, bugs_in, storm
+from tests.e2e.parts import live
 
 MINUTES: Final = float(os.environ.get("MINUTES", "2.5"))
 SEED: Final = int(os.environ.get("SEED", "1985"))
@@ -25,7 +27,7 @@ EARNEST: Final = MINUTES >= 10
 def test_a_storm_of_faults(namespace: str) -> None:
     """Every snapshot is captured and verified, or failed by a reason that names the culprit; none hangs; the next good
     one comes within 15 s of a fault; four of five are captured. All in the time of a calm machine, see `CALM_S`."""
-    with stormy(namespace) as system:
+    with live(namespace, env=lambda *_: ENV, properties=BROKER) as system:
         found = storm(system, seed=SEED, seconds=MINUTES * 60)
         print(*found.reported(), *found.crashed, sep="\n")
         print(f"{found.share:.0%} captured, slow {found.slowness:.1f} times")

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,9 +82,7 @@ class Pair:
     ours: Side
     plain: Side
     observer: Observer
-    sent: dict[str, list[tuple[int, int]]] = field(
-        default_factory=dict
-    )  # per input (partition, offset) of each
+    sent: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # by input, partition and offset
     epochs: list[int] = field(default_factory=list)
     isolation: str = "read_uncommitted"  # how its topics are read
 
@@ -269,14 +268,14 @@ def running(
             side.system.stop(STOP_S)
 
 
-def both_counting(
-    bootstrap: str, namespace: str, folder: Path, **more: Any
-) -> contextlib.AbstractContextManager[Pair]:
-    """Both runs of the app that counts, with an agent that is slow; `more`: see `running`."""
-    topics: Any = {"inputs": ("counted", "slow"), "outputs": ("counted-out", "slow-out")}
-    more["env"] = {"FEATURES_SLOW": "yes", **(more.get("env") or {})}
-    module = "tests.features.apps.counting"
-    return running(bootstrap, namespace, folder, module, **topics, changelogs=["counted"], **more)
+#: Both runs of the app that counts, with an agent that is slow.
+both_counting: Final = partial(
+    running,
+    module="tests.features.apps.counting",
+    inputs=("counted", "slow"),
+    outputs=("counted-out", "slow-out"),
+    changelogs=["counted"],
+)
 
 
 def await_inputs(side: Side, ready: Path, count: int) -> None:

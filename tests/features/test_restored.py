@@ -81,13 +81,6 @@ class App(Live):
     def commit(self, offset: int, metadata: str = "") -> None:
         self.observer.call(self.observer.admin.commit_positions(self.app, {self.input: offset}, metadata))
 
-    def forget_group(self) -> None:
-        """Delete the group with all that it has committed, as its broker does a week after the last member left."""
-        client = AdminClient({"bootstrap.servers": self.system.bootstrap})
-        (done,) = client.delete_consumer_groups([self.app]).values()
-        done.result(30)
-        assert self.committed == {}
-
     def append(self, record: LedgerRecord) -> int:
         offset: int = self.observer.call(self.observer.ledger.append(record))
         wait_until("it to be read", lambda: self.observer.state.end > offset, timeout_s=20)
@@ -152,7 +145,10 @@ def test_each_agent_of_a_restored_app_goes_on(kafka: Broker, namespace: str, tmp
         assert {agent.offset for agent in cut.agents} == {12}
         app.stop(second)
 
-        app.forget_group()
+        # Its broker deletes it with all that it has committed, a week after the last member left.
+        client = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        client.delete_consumer_groups([app.app])[app.app].result(30)
+        assert app.committed == {}
         refused = app.start_one(FEATURES_RESET="latest")
         wait_until("it to end", lambda: refused.status is not None, timeout_s=READY_S)
         assert refused.status != 0

@@ -198,8 +198,3 @@ def test_what_an_event_has_seen_of_tables_is_there(judge: Judge) -> None:
             elif inputs.taken(*place):
                 assert not unwritten, f"snapshot {captured.id}: {place} has seen {unwritten} ({said['way']})"
     assert len(crossed) > 3, f"only these ways of twelve were met by a cut: {crossed}"
-
-
-@of("tables")
-def test_windows_close_alike(judge: Judge) -> None:
-    judge.same(Row("closed windows", (), ("closed-out",), "none"))

@@ -21,9 +21,8 @@ class WideApp:
     """`app`, and what it has done. `kind`: one of `KINDS`; empty: the plain one."""
 
     def __init__(self, name: str, bootstrap: str, folder: Path, kind: str = "") -> None:
-        self._asks = (
-            kind != EXACTLY_ONCE
-        )  # there a question is sent when the event is over that waits for the answer
+        #: With it a question is sent when the event is over that waits for the answer.
+        self._asks = kind != EXACTLY_ONCE
         app = faust.App(
             name,
             broker=f"kafka://{bootstrap}",

@@ -1,7 +1,7 @@
 """An app that counts its events, sends what it saw, and waits FEATURES_SLEEP s after each. Where FEATURES_COMMIT is
 long, a crash leaves effects of events that it will run again.
 
-With FEATURES_SLOW there is an agent `slow`, too: it says when it starts and ends, and is busy with its event for some
+Without FEATURES_ALONE there is an agent `slow`: it says when it starts and ends, and is busy with its event for some
 seconds. While the file FEATURES_HOLD is there, a report of a cut is not sent: beside it there is a file `.held` then.
 """
 
@@ -37,7 +37,7 @@ async def count(stream: Any) -> None:
         await asyncio.sleep(SLEEP)
 
 
-if "FEATURES_SLOW" in os.environ:
+if "FEATURES_ALONE" not in os.environ:
     slow_out = target(app, "slow-out")
 
     @each(app, "slow", out=slow_out)

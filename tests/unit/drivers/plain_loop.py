@@ -86,11 +86,6 @@ class Loop:
         self.events.hand_out(ORDERS, offset)
         return self.events.claim(message_at(offset))
 
-    def process(self, *offsets: int) -> None:
-        """Begin and end the events of records."""
-        for offset in offsets:
-            self.events.end(self.claim(offset))
-
     def inside(self, run: Run) -> AbstractContextManager[None]:
         return self.events.inside(run)
 

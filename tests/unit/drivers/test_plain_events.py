@@ -160,10 +160,10 @@ def test_r16_an_abort_revokes_inputs(loop: Loop, monkeypatch: pytest.MonkeyPatch
     transaction has committed, without its position, runs again and has its effects twice (R10)."""
     fed: list[tuple[Event, bool]] = []
     loop.begin()
-    loop.process(4)
+    loop.events.end(loop.claim(4))
     loop.commit()
     loop.begin()
-    loop.process(5)
+    loop.events.end(loop.claim(5))
     loop.commit(RuntimeError("the commit timed out"))
     feed = loop.driver.feed
 

@@ -38,17 +38,12 @@ async def test_r15_a_driver_that_cannot_be_loaded_leaves_the_app_as_it_is(
 ) -> None:
     """As with an aiokafka that has moved one of its modules."""
     monkeypatch.setitem(sys.modules, "snapkafka.drivers.faust.driver", None)
-    started: list[str] = []
-
-    class App:
-        async def on_start(self) -> None:
-            started.append("the app's own")
-
-    app: Any = App()
+    own = AsyncMock()
+    app: Any = SimpleNamespace(on_start=own)
     assert install(app, namespace="n") is None
     assert caplog.messages == []
     await app.on_start()
-    assert started == ["the app's own"]
+    own.assert_awaited_once_with()
     assert len(caplog.messages) == 1
 
 
