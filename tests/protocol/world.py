@@ -133,10 +133,9 @@ class World:
         settle(*processes)
         return epoch
 
-    def ends(self, tps: Iterable[TopicPartition] | None = None) -> tuple[LogEnd, ...]:
-        """The ends of all inputs, or of these partitions."""
-        if tps is None:
-            tps = {tp for _, tp in self.fold.inputs_of(self.fold.standing())}
+    def ends(self) -> tuple[LogEnd, ...]:
+        """The ends of all inputs."""
+        tps = {tp for _, tp in self.fold.inputs_of(self.fold.standing())}
         return tuple(
             LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.log(tp))) for tp in sorted(tps)
         )
