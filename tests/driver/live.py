@@ -137,6 +137,3 @@ class Feed:
             self.sent += 1
             producer.poll(0)
         assert producer.flush(30) == 0, "not everything was sent within 30 s"
-
-
-live = Live.running

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from snapkafka.testing import Broker
-from tests.driver.live import live
+from tests.driver.live import Live
 
 #: From fetch to commit, of a record with a header of ours.
 OF_AN_EVENT_MAX: Final = 10
@@ -21,7 +21,7 @@ OF_A_TABLE_WRITE_MAX: Final = 13
 def test_events_and_writes_pass_few_functions(kafka: Broker, namespace: str, tmp_path: Path) -> None:
     """Each function on the hot path costs every event of a service, and every reader of the code."""
     file = tmp_path / "hops.json"
-    with live(kafka, namespace, tmp_path, topics=("read", "write"), partitions=1) as run:
+    with Live.running(kafka, namespace, tmp_path, topics=("read", "write"), partitions=1) as run:
         run.start("tests.driver.hops_app", HOPS_FILE=str(file))
         run.until("the worker to write what it traced", file.exists, 100)
         run.system.check_alive()

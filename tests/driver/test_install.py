@@ -15,7 +15,7 @@ import snapkafka
 from snapkafka import ops
 from snapkafka.errors import InstallError, TriggerRefusedError
 from snapkafka.testing import Broker
-from tests.driver.live import live
+from tests.driver.live import Live
 
 
 def new_app() -> faust.App:
@@ -123,7 +123,7 @@ def test_r15_a_broken_seam_or_setting_stops_nothing_but_us(
 ) -> None:
     """Every event passes, one log line says why this worker does not take part. Where it cannot keep its word it has
     not joined, and no snapshot waits for it; or it withdraws, and the ledger says why no snapshot is taken."""
-    with live(kafka, namespace, tmp_path) as run:
+    with Live.running(kafka, namespace, tmp_path) as run:
         observer = run.observer
         worker = run.start(**{f"FEATURES_{kind}": value})
         if kind != "TRANSPORT":

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from snapkafka.testing import Broker, free_ports
-from tests.driver.live import RELAYING, Live, live
+from tests.driver.live import RELAYING, Live
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -44,7 +44,7 @@ def metric(page: str, name: str) -> float:
 
 
 def test_a_service_reports_snapshots_by_http(kafka: Broker, namespace: str, tmp_path: Path) -> None:
-    with live(kafka, namespace, tmp_path, tables=()) as run:
+    with Live.running(kafka, namespace, tmp_path, tables=()) as run:
         observer, pages = run.observer, [start_with_pages(run) for _ in range(3)]
         run.await_workers()
         run.produce(100)

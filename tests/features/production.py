@@ -13,8 +13,6 @@ from snapkafka.testing import create_topics
 from .harness import produce, read_topics
 
 RECORDS: Final = 40
-#: All that a fingerprint covers.
-ASPECTS: Final = ("records", "ends", "starts", "topics", "settings", "groups", "commits")
 
 
 def set_up(bootstrap: str, prefix: str) -> None:
@@ -34,15 +32,19 @@ def set_up(bootstrap: str, prefix: str) -> None:
 def fingerprint(bootstrap: str, prefix: str) -> dict[str, Any]:
     """What production consists of, by aspect; without what belongs to forks."""
 
-    async def everything() -> tuple[Any, ...]:
+    async def everything() -> dict[str, Any]:
         async with KafkaTopicAdmin(Connection(bootstrap=bootstrap)) as tools:
             described = await tools.describe_topics()
             topics = {name: it.partitions for name, it in described.items() if name.startswith(prefix)}
             tps = [TopicPartition(name, number) for name, count in topics.items() for number in range(count)]
-            settings = {name: await tools.topic_settings(name) for name in topics}
-            found = [it for it in await tools.groups() if it.name.startswith(prefix)]
-            groups = sorted((it.name, sorted(map(repr, it.members))) for it in found)
-            commits = {name: await tools.committed(name) for name, _ in groups}
-            return await tools.log_ends(tps), await tools.log_starts(tps), topics, settings, groups, commits
+            groups = [it for it in await tools.groups() if it.name.startswith(prefix)]
+            return {
+                "ends": await tools.log_ends(tps),
+                "starts": await tools.log_starts(tps),
+                "topics": topics,
+                "settings": {name: await tools.topic_settings(name) for name in topics},
+                "groups": sorted((it.name, sorted(map(repr, it.members))) for it in groups),
+                "commits": {it.name: await tools.committed(it.name) for it in groups},
+            }
 
-    return dict(zip(ASPECTS, (read_topics(bootstrap, prefix), *asyncio.run(everything())), strict=True))
+    return {"records": read_topics(bootstrap, prefix), **asyncio.run(everything())}

@@ -9,17 +9,14 @@ from pathlib import Path
 import pytest
 
 from snapkafka.testing import Broker, Worker
-from tests.driver.live import live
+from tests.driver.live import Live
 
 from .harness import Pair, Side, is_marker, running
 from .judging import Judge, Row
 
 pytestmark = pytest.mark.timeout(300)
 
-ROWS = [
-    Row("take", ("values",), ("values-out",)),
-    Row("take_events", ("events",), ("events-out",)),
-]
+ROWS = [Row("take", ("values",), ("values-out",)), Row("take_events", ("events",), ("events-out",))]
 NAMES = ["values", "events"]
 #: Batches are of five; the agent raises with the last of three in hand.
 SENT = 15
@@ -103,7 +100,7 @@ def answered(client: Worker) -> int:
 @pytest.mark.parametrize("kind", ["client", "producer"])
 def test_411_a_client_holds_no_snapshot_up(kafka: Broker, namespace: str, tmp_path: Path, kind: str) -> None:
     """`app.start_client()`, as in a web service; and an app that only produces."""
-    with live(kafka, namespace, tmp_path, topics=["asked"], tables=()) as run:
+    with Live.running(kafka, namespace, tmp_path, topics=["asked"], tables=()) as run:
         run.start(CLIENTS)
         run.await_workers()
         state = run.observer.state

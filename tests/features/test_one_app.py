@@ -9,7 +9,7 @@ import pytest
 
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker
-from tests.driver.live import live
+from tests.driver.live import Live
 
 from .harness import count_records, produce
 
@@ -22,7 +22,7 @@ WAITING = 6
 def test_no_position_is_committed_past_what_waits(kafka: Broker, namespace: str, tmp_path: Path) -> None:
     """Messages wait in the queue of a slow agent, a marker lies behind them, and commits go on: a crash would lose
     whatever was committed and not done."""
-    with live(kafka, namespace, tmp_path, topics=("in-going", "mid", "out"), tables=()) as run:
+    with Live.running(kafka, namespace, tmp_path, topics=("in-going", "mid", "out"), tables=()) as run:
         mid = TopicPartition(run.topic("mid"), 0)
         run.start(APP, FEATURES_KIND="queueing")
         run.await_workers()
@@ -44,7 +44,9 @@ def test_r2_a_red_standby_record_turns_its_reader_red(kafka: Broker, namespace: 
     """R2: turn red before taking in red, whoever reads it. The second worker hears by headers only, and gets no other
     record than those of the changelog that it is a standby of."""
     inputs = [f"in-{name}" for name in ("kept", "rates", "groups", "orders", "members")]
-    with live(kafka, namespace, tmp_path, topics=[*inputs, "kept-out"], tables=("kept", "groups")) as run:
+    with Live.running(
+        kafka, namespace, tmp_path, topics=[*inputs, "kept-out"], tables=("kept", "groups")
+    ) as run:
         first = run.start("tests.features.apps.shared")
         second = run.start("tests.features.apps.shared", FEATURES_HEAR="headers")
         run.await_workers()

@@ -13,7 +13,7 @@ from snapkafka import ops
 from snapkafka.errors import SnapshotFailedError, TriggerRefusedError
 from snapkafka.kafka import Connection
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker, wait_until
+from snapkafka.testing import Broker
 from tests.driver.live import Feed
 
 from .harness import PARTITIONS, Pair, Side, is_marker, read_topics, running
@@ -128,7 +128,14 @@ def test_r15_rolled_out_and_taken_back(kafka: Broker, namespace: str, tmp_path: 
         assert not any(outcome == "captured" for outcome in roll.outcomes[:mixed])
         named = [outcome for outcome in roll.outcomes if outcome.startswith("failed")]
         assert all(pair.ours.id in it or "are paused" in it for it in named), "each says by whom"
-        await_answers(pair, roll.feed.sent)
+
+        def answered(side: Side) -> set[int]:
+            records = read_topics(pair.bootstrap, f"{side.id}-out")[""]
+            return {json.loads(record.value or b"-1") for record in records if not is_marker(record)}
+
+        every = {*range(roll.feed.sent)}
+        all_answered = lambda: all(answered(side) >= every for side in pair.sides)  # noqa: E731
+        pair.ours.system.wait_until("both runs to answer all", all_answered, timeout_s=STEP_S)
         pair.end()
         assert any(is_marker(record) for record in pair.ours.records["mid"]), "no marker was sent at all"
         answers = [record for record in pair.ours.records["out"] if not is_marker(record)]
@@ -140,18 +147,3 @@ def test_r15_rolled_out_and_taken_back(kafka: Broker, namespace: str, tmp_path: 
         assert {finding.kind for finding in found} <= {"replayed", "ran-twice"}, (
             "events may run again, no more"
         )
-
-
-def await_answers(pair: Pair, asked: int) -> None:
-    """Until both runs have answered every request."""
-
-    def answered(side: Side) -> set[int]:
-        records = read_topics(pair.bootstrap, f"{side.id}-out")[""]
-        return {json.loads(record.value or b"-1") for record in records if not is_marker(record)}
-
-    wait_until(
-        "every request to be answered by both runs",
-        lambda: all(answered(side) >= {*range(asked)} for side in pair.sides),
-        timeout_s=STEP_S,
-        period_s=0.5,
-    )

@@ -14,14 +14,7 @@ import pytest
 
 from snapkafka.testing import Broker
 
-from .compared import (
-    APPS,
-    EXACTLY_ONCE,
-    IN_TRANSACTIONS,
-    LOOKED_AT,
-    TORN,
-    WRITTEN,
-)
+from .compared import APPS, EXACTLY_ONCE, IN_TRANSACTIONS, LOOKED_AT, TORN, WRITTEN
 from .harness import Side, running
 from .judging import Inputs, Judge, Row
 

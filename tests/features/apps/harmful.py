@@ -25,7 +25,6 @@ from snapkafka.errors import ForkIsolationError
 
 BROKER, P = os.environ["FEATURES_BROKER"], os.environ["FEATURES_PREFIX"]
 IN = TopicPartition(f"{P}in", 0)
-NATIVE = {"bootstrap.servers": BROKER, "group.id": f"{P}shop", "log_level": 0}
 
 
 async def with_admin(do: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> None:
@@ -37,12 +36,11 @@ async def with_admin(do: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> Non
         await admin.close()
 
 
-async def ask(request: Any, *, group: str = "") -> None:
-    """Send a request as it is, to the broker that is in charge."""
+async def ask(request: Any) -> None:
+    """Send a request as it is, to the broker that is in charge of the group."""
 
     async def do(admin: AIOKafkaAdminClient) -> None:
-        node = await admin.find_coordinator(group) if group else None
-        await admin._send_request(request, node)
+        await admin._send_request(request, await admin.find_coordinator(f"{P}shop"))
 
     await with_admin(do)
 
@@ -73,7 +71,7 @@ async def join_the_group() -> None:
 
 
 async def native_write() -> None:
-    producer = Producer(NATIVE)
+    producer = Producer({"bootstrap.servers": BROKER, "log_level": 0})
     producer.produce(f"{P}out", b"native")
     assert producer.flush(20) == 0
 
@@ -86,12 +84,12 @@ HARM: dict[str, Callable[[], Awaitable[Any]]] = {
     "write in a transaction": write_in_a_transaction,
     "read": read,
     "join the group": join_the_group,
-    "commit by a request": lambda: ask(COMMIT, group=f"{P}shop"),
+    "commit by a request": lambda: ask(COMMIT),
     "create": lambda: with_admin(lambda admin: admin.create_topics([NewTopic(f"{P}new", 1, 1)])),
     "alter settings": lambda: with_admin(lambda admin: admin.alter_configs([SETTINGS])),
     "delete records": lambda: with_admin(lambda admin: admin.delete_records({IN: RecordsToDelete(5)})),
     "confluent-kafka writes": native_write,
-    "delete the group": lambda: ask(DeleteGroupsRequest([f"{P}shop"]), group=f"{P}shop"),
+    "delete the group": lambda: ask(DeleteGroupsRequest([f"{P}shop"])),
     "delete a topic": lambda: with_admin(lambda admin: admin.delete_topics([f"{P}out"])),
 }
 
