@@ -241,15 +241,9 @@ ROUTED: Final[dict[str, tuple[str, str, dict[str, str]]]] = {
 def request_of(kind: Any, names: Iterable[str]) -> Any:
     """Return a request in which these fields differ from their defaults."""
     filled, hints = Filled(flags=True), typing.get_type_hints(kind, include_extras=True)
-    values = {
-        name: 7_000 if name.endswith("_ms") and not in_words(hints[name]) else filled.value(hints[name])
-        for name in names
-    }
+    values = {name: filled.value(hints[name]) for name in names}
+    values |= {name: 7_000 for name in values if name.endswith("_ms") and values[name] == 7}
     return kind(**values | {name: GIVEN[name] for name in GIVEN.keys() & values})
-
-
-def in_words(hint: Any) -> bool:
-    return typing.get_origin(hint) is typing.Literal
 
 
 def words_of(request: Any) -> Iterator[str]:

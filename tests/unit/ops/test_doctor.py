@@ -293,9 +293,11 @@ async def test_a_topic_on_whose_way_headers_are_removed_is_named() -> None:
     process, admin, tp = shop.put(WAITS), shop.the_admin, TopicPartition("orders", 1)
     epoch = shop.put(Trigger(n=90, id="s", attempt=1)) + 1
     sent = SentEnd(topic="orders", partition=1, white_end=8, last_seq=3, marker=-1)
-    of: dict[str, Any] = {"process": process, "epoch": epoch, "heard": "ledger", "sent": (sent,)}
+    theirs = replace(sent, topic="bills")  # nobody reads it
+    of: dict[str, Any] = {"process": process, "epoch": epoch, "heard": "ledger", "sent": (sent, theirs)}
     shop.put(Report(n=92, previous=0, assigned=-1, positions=(), **of))
-    admin.ends |= {TopicPartition("orders", partition): 9 for partition in range(4)}
+    admin.ends |= {TopicPartition(topic, part): 9 for topic in ("orders", "bills") for part in range(4)}
+    admin.headers_at[TopicPartition("bills", 1), 7] = []
 
     async def lost() -> bool:
         return "problem headers-lost" in await shop.found()
