@@ -75,11 +75,11 @@ def make_certificates(folder: Path) -> Certificates:
         subprocess.run(["openssl", *arguments], check=True, capture_output=True, cwd=folder)
 
     for ca in ("ca", "other"):
-        openssl(*f"req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={ca}".split(),
+        openssl(*f"req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN={ca}".split(),
                 "-keyout", f"{ca}_key.pem", "-out", f"{ca}.pem")  # fmt: skip
     (folder / "names").write_text(f"subjectAltName=IP:{HOST},DNS:localhost")
     for name, ca in (("server", "ca"), ("client", "ca"), ("unknown", "other")):
-        openssl(*f"req -newkey rsa:2048 -nodes -subj /CN={name}".split(),
+        openssl(*f"req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN={name}".split(),
                 "-keyout", f"{name}_key.pem", "-out", f"{name}.csr")  # fmt: skip
         openssl(*f"x509 -req -days 2 -CAcreateserial -CA {ca}.pem -CAkey {ca}_key.pem".split(),
                 "-extfile", "names", "-in", f"{name}.csr", "-out", f"{name}.pem")  # fmt: skip

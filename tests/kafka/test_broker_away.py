@@ -250,9 +250,10 @@ async def test_a_log_that_has_grown_again_past_what_was_read_is_found_to_be_anot
 
 
 async def test_a_restart_that_loses_nothing_is_no_loss_and_the_ledger_outlives_it(
-    broker: EmbeddedKafka, ledgers: Callable[[], KafkaLedger]
+    broker: EmbeddedKafka, ledgers: Callable[[], KafkaLedger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The partition has another leader epoch, and the records agree."""
+    monkeypatch.setattr(ledger_module, "APPEND_TIMEOUT_S", 1.0)
     ledger = ledgers()
     reader = await written(ledger, WRITTEN)
     before = ledger._leader_epoch

@@ -145,7 +145,8 @@ class FakeAdmin:
     noted: set[str] = field(default_factory=set)  # of the last commit of a holder
 
     async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, Topic]:
-        return self.topics or {tp.topic: Topic(1) for tp in self.ends}
+        there = self.topics or {tp.topic: Topic(1) for tp in self.ends}
+        return {name: it for name, it in there.items() if topics is None or name in topics}
 
     async def topic_settings(self, topic: str) -> tuple[dict[str, str], dict[str, str]]:
         await self._answer()
@@ -175,6 +176,7 @@ class FakeAdmin:
             self.made += 1
             self.topics[topic] = Topic(self.other.get(topic, partitions), f"{self.made:032x}")
             self.settings[topic] = dict(settings or {})
+            self.ends |= {TopicPartition(topic, n): 0 for n in range(partitions)}
         return topic not in self.other
 
     async def topic_defaults(self) -> dict[str, str]:

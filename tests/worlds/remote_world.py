@@ -13,7 +13,6 @@ from snapkafka.drivers import Bounds, Participant
 from snapkafka.drivers.remote.inputs import Marker
 from snapkafka.kafka import Connection, KafkaRecord
 from snapkafka.kafka.records.read import KafkaConsumer
-from snapkafka.ports import Topic
 from snapkafka.protocol import Captured, Failure, LedgerState, TopicPartition, Trigger
 from snapkafka.wire import headers
 from tests.worlds.fakes import FakeAdmin, FakeCluster
@@ -24,25 +23,12 @@ STATE = TopicPartition("_snapkafka-state.ns.till", 0)
 UNKNOWN = -1
 
 
-class RemoteAdmin(FakeAdmin):
-    """Topics that are created exist."""
-
-    async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, Topic]:
-        await self._answer()
-        return {name: topic for name, topic in self.topics.items() if topics is None or name in topics}
-
-    async def create_topic(self, topic: str, **options: Any) -> bool:
-        self.topics.setdefault(topic, Topic(1))
-        self.ends.setdefault(TopicPartition(topic, 0), 0)
-        return True
-
-
 class RemoteBroker(Broker):
     """The topics of an admin client. `unsettled`: how many answers are still to tell nothing."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.admin, self.unsettled = RemoteAdmin(), 0
+        self.admin, self.unsettled = FakeAdmin(), 0
 
     async def started(self) -> Any:
         """Start a producer."""
