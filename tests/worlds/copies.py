@@ -20,19 +20,6 @@ NEW_LEDGER = wire.ledger_id(bytes.fromhex(NEW_ID))
 ALL = (IN, OUT, RAW, LOG, SETS)
 
 
-class LaterLedger(FakeLedger):
-    """A ledger that is there once somebody has created it."""
-
-    def __init__(self, topic: str, topic_id: str, admin: Admin) -> None:
-        super().__init__()
-        self.topic, self.topic_id, self.exists = topic, topic_id, False
-        self._admin = admin
-
-    async def open(self, *, create: bool = True) -> None:
-        await super().open(create=create)
-        self.exists, self._admin.ledgers[self.topic] = True, self
-
-
 @dataclass
 class New(System):
     """A cluster without anything, and the storage that is left of the old one."""
@@ -43,7 +30,7 @@ class New(System):
     admin: Admin = field(default_factory=Admin)
 
     def __post_init__(self) -> None:
-        self.ledger = LaterLedger("_snapkafka.shop", NEW_ID, self.admin)
+        self.ledger = FakeLedger("_snapkafka.shop", NEW_ID, exists=False)
         self.cluster.the_ledger, self.cluster.the_admin = self.ledger, self.admin
         self.admin.log = self.log
         self.admin.ledgers = {self.ledger.topic: self.ledger}
@@ -78,7 +65,7 @@ class Ports:
 
     def ledger(self, namespace: str) -> FakeLedger:
         topic = f"_snapkafka.{namespace}"
-        return self._admin.ledgers.get(topic) or LaterLedger(topic, "f" * 32, self._admin)
+        return self._admin.ledgers.setdefault(topic, FakeLedger(topic, "f" * 32, exists=False))
 
     def admin(self) -> Admin:
         return self._admin

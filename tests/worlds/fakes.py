@@ -11,7 +11,7 @@ from typing import Any
 from snapkafka.errors import LedgerUnusableError, OvertakenError
 from snapkafka.kafka import HOLDER, GroupTakenError
 from snapkafka.kafka.ledger.kafka_ledger import behind_checkpoint
-from snapkafka.ports import Entry, Group, Member, Topic
+from snapkafka.ports import NO_TOPIC, Entry, Group, Member, Topic
 from snapkafka.protocol import (
     Assigned,
     ChangelogEnd,
@@ -35,13 +35,13 @@ def fake_group(name: str, topics: frozenset[str] | None, members: Sequence[str] 
 class FakeLedger:
     """`ports.Ledger`. `listeners` are told of every append, and may append themselves."""
 
-    topic = "_snapkafka.fake"
-    topic_id = "0" * 32
     ledger_id = 0
 
-    def __init__(self) -> None:
+    def __init__(
+        self, topic: str = "_snapkafka.fake", topic_id: str = NO_TOPIC, *, exists: bool = True
+    ) -> None:
+        self.topic, self.topic_id, self.exists = topic, topic_id, exists
         self.entries: list[Entry] = []
-        self.exists = True
         self.failure: Exception | None = None
         self.listeners: list[Callable[[int, LedgerRecord], None]] = []
         self.clock_ms = 1_000_000
@@ -51,7 +51,8 @@ class FakeLedger:
         if self.failure is not None:
             raise self.failure
         if not self.exists and not create:
-            raise LedgerUnusableError("there is no ledger _snapkafka.fake")
+            raise LedgerUnusableError(f"there is no ledger {self.topic}")
+        self.exists = True
 
     def put(self, record: LedgerRecord | None) -> int:
         offset = len(self.entries)
