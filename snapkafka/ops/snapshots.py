@@ -225,7 +225,7 @@ async def _read(work: Opened, changed: asyncio.Event) -> None:
 
 async def _give_up(work: Opened, view: SnapshotView) -> None:
     waits = work.reading.state.waiting(view.epoch)
-    first = str(waits[0]) if waits else "nothing that the ledger shows"
+    first = next((row.text for row in details(work.reading, view, 0).waits), "nothing the ledger shows")
     await work.ledger.append(
         Abort(
             n=random.getrandbits(63),
