@@ -81,6 +81,7 @@ def sql(*texts: str) -> Suppression:
 BIG = b"123456789012345678901234567890"
 BY_ANN = b'{"by":"ann"}'
 IN_BYTES = f"key_raw = unhex('{LONG.hex()}') OR coalesce(contains(value_raw::VARCHAR, 'ann'), false)"
+IN_BYTES += " OR list_contains(headers->>'$[*].hex', 'fe')"
 #: What is erased, the items, how many of them stay (the first), and what each rule has matched.
 ITEMS: dict[str, tuple[Suppression, list[KafkaRecord], int, list[int]]] = {
     "numbers are compared exactly, and prefixes with texts": (
@@ -97,8 +98,9 @@ ITEMS: dict[str, tuple[Suppression, list[KafkaRecord], int, list[int]]] = {
     "what is stated to be binary is examined by its bytes": (
         Suppression(keys=("bob",), sql=(IN_BYTES,), binary=("t", "in")),
         [row_of(LOG, b"\xff", b"\xff"), keyed(b"cid", LONG, (("trace", b"\xff"),)),
-         row_of(LOG, LONG, b"\xff"), row_of(LOG, b'"bob"', b"1"), keyed(b"cid", AVRO)],
-        2, [1, 2],
+         row_of(LOG, LONG, b"\xff"), row_of(LOG, b'"bob"', b"1"), keyed(b"cid", AVRO),
+         keyed(b"cid", LONG, (("trace", None), ("trace", b"\xfe")))],
+        2, [1, 3],
     ),
     "exact keys and prefixes say nothing of values: those need not be text": (
         Suppression(keys=("ann",), prefixes=("ann",)),
@@ -237,6 +239,7 @@ def test_fields_that_some_rows_lack_are_masked_where_they_are(cut: Captured) -> 
 
 
 NAME = Mask(table="t", fields={"name": "'*'"})
+VALUE = Mask(topic="in", value="'*'")
 ANNS = [row(b'{"name":"Ann"}'), row(b'{"name":"Bob"}')]
 #: Rows of another app's table of that name show nothing of this one's, which may have renamed the field; nor does an
 #: empty table.
@@ -246,11 +249,7 @@ UNMATCHED: dict[str, tuple[tuple[Mask, ...], list[KafkaRecord], str]] = {
     "a misspelt field": ((Mask(table="t", fields={"name": "'*'", "nmae": "'*'"}),), ANNS, "nmae"),
     "the table of the first app is empty": ((NAME,), [THEIRS], ""),
     "it has renamed the field": ((NAME,), [THEIRS, row(b'{"full_name":"Ann"}')], "name"),
-    "an empty table": (
-        (Mask(table="t", value="'*'"), Mask(topic="in", value="'*'")),
-        [row(None), message(None)],
-        "t",
-    ),
+    "an empty table": ((Mask(table="t", value="'*'"), VALUE), [row(None), message(None)], "t"),
 }
 
 
@@ -281,7 +280,7 @@ def test_a_mask_that_hides_nothing_of_what_it_names_is_refused(cut: Captured, ca
         (row(b'"x"', b"\xff"), Mask(table="t", value="md5(key)"), "no mask covers it"),
         (OF_ANN, Mask(table="s", value="'*'"), "would not be JSON"),
         (OF_ANN, Mask(table="s", fields={"a": "'*'"}), "not a JSON object"),
-        (message(headers=HEADERS), Mask(topic="in", value="'*'"), ""),  # it says nothing of headers
+        (message(headers=HEADERS), VALUE, ""),  # it says nothing of headers
     ],
 )
 def test_what_cannot_be_masked_is_refused_with_its_reason(
@@ -301,7 +300,6 @@ def test_members_of_a_set_that_a_mask_makes_equal_are_one(cut: Captured) -> None
 
 MAIL = Mask(app="app", table="t", fields={"mail": "'*'"})
 DROP, KEEP = (Mask(topic="in", headers=it) for it in ("drop", "keep"))
-VALUE = Mask(topic="in", value="'*'")
 PERSON = row(b'{"name":"Ann","mail":"a@b"}')
 OF_US = message(b"1", (*HEADERS, STAMP))
 ELSEWHERE = message(headers=HEADERS)._replace(topic=RAW.topic)
