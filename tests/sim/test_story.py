@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 
 from snapkafka.sim import play_story
 from snapkafka.sim.story.file import parse_story
-from snapkafka.sim.story.play import main
+from snapkafka.sim.story.play import main, outcomes
 
+from .causality import Recorded, complaints
 from .textbook import Scenario, random_scenario, textbook
 
 TEACHING = Path(__file__).resolve().parents[1] / "scenarios"
@@ -89,6 +91,46 @@ def test_a_scenario_that_stops_half_way() -> None:
     assert more > 50
 
 
+def test_in_one_ledger_every_snapshot_is_a_consistent_cut_of_its_own() -> None:
+    """R2: One cut serves all epochs in (e, E]. So a process may cut for a snapshot before a marker of it has come, and
+    the result may be another than the textbook's. It is a consistent cut all the same, and its channels are right."""
+    compared = differing = 0
+    for seed in range(400):
+        scenario = random_scenario(seed, snapshots=3, joint=seed % 2 == 0)
+        run = Recorded(parse_story(scenario), one_ledger=True)
+        run.run()
+        found = outcomes(run)
+        for outcome, theirs in zip(found, textbook(scenario).result(), strict=True):
+            assert complaints(run.history, outcome) == [], (seed, outcome.id)
+            compared += 1
+            differing += outcome.as_data()["processes"] != theirs["processes"]
+            if theirs["complete"]:
+                assert outcome.complete, "one cut serves more, never less"
+    assert compared == 1200
+    assert differing > 100, "overlapping snapshots did share cuts"
+
+
+def test_the_judge_of_cuts_sees_a_wrong_one() -> None:
+    """The checker above is no rubber stamp: move a cut by one event, or lose a message, and it complains."""
+    moved = lost = 0
+    for seed in range(200):
+        run = Recorded(parse_story(random_scenario(seed)))
+        run.run()
+        (outcome,) = outcomes(run)
+        for channel, messages in outcome.channels.items():
+            if messages:
+                wrong = replace(outcome, channels={**outcome.channels, channel: messages[1:]})
+                assert complaints(run.history, wrong)
+                lost += 1
+                wrong = replace(
+                    outcome,
+                    processes={**outcome.processes, channel.sender: outcome.processes[channel.sender][:-1]},
+                )
+                moved += bool(complaints(run.history, wrong))
+    assert lost > 50
+    assert moved > lost / 3
+
+
 # -- by hand ----------------------------------------------------------------------------------------------------------
 
 
@@ -103,6 +145,18 @@ def test_the_teaching_run(flags: list[str], capsys: pytest.CaptureFixture[str]) 
         '"processes": {"P1": ["A", "B"], "P2": ["F", "G", "H"], "P3": ["I"]}, '
         '"channels": {"P2->P1": ["H-D"]}}]}\n'
     )
+
+
+@pytest.mark.parametrize("name", ["teaching-two", "teaching-three"])
+def test_the_teaching_run_with_more_initiators(name: str) -> None:
+    """Two and three processes start the same snapshot at once: still one snapshot, and the textbook's."""
+    scenario = json.loads((TEACHING / f"{name}.json").read_text())
+    assert sum(step["do"] == "snapshot" for step in scenario["steps"]) in {2, 3}
+    same_as_textbook(scenario)
+    apart = [
+        {**step, "id": f"by {step['at']}"} if step["do"] == "snapshot" else step for step in scenario["steps"]
+    ]
+    same_as_textbook({**scenario, "steps": apart})
 
 
 def test_a_process_that_no_marker_path_reaches_is_named(

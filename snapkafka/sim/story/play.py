@@ -63,7 +63,12 @@ def play_story(story: Story, *, one_ledger: bool = False) -> list[StoryOutcome]:
     """
     run = StoryRun(story, one_ledger=one_ledger)
     run.run()
-    return [_outcome(story, ledger.fold, run.logs, name) for name, ledger in run.ledger_of.items()]
+    return outcomes(run)
+
+
+def outcomes(run: StoryRun) -> list[StoryOutcome]:
+    """Return the outcomes of the snapshots of a run, in the order in which they were started."""
+    return [_outcome(run.story, ledger.fold, run.logs, name) for name, ledger in run.ledger_of.items()]
 
 
 def main(arguments: list[str]) -> int:
