@@ -189,3 +189,16 @@ def test_a_process_without_its_inputs_has_no_state_to_give() -> None:
     world, bank, till = with_till(assigned=False)
     epoch = world.take(bank, till)
     assert (world.failure(epoch).code, asked(till)) == (NOT_GIVEN, [])
+
+
+def test_r16_inputs_that_are_held_after_the_cut_go_on_once_they_have_moved() -> None:
+    """One process of an app has cut, and holds back its inputs until the other one ends an event and reports."""
+    world = World()
+    one, two = Process(world, "front", (A,)), Process(world, "front")
+    settle(one, two)
+    two.start(A, 7)
+    epoch = aligned(world, one, two)
+    assert Hold(epoch=epoch, inputs=True) in one.asked and LetGo() not in one.asked
+    one.feed(InputsRevoked())
+    one.give(A, generation=2)
+    assert LetGo() in one.asked and world.failure(epoch).code == INPUT_MOVED
