@@ -10,8 +10,8 @@ import hashlib
 import random
 from collections import defaultdict
 from collections.abc import Collection
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Final, Self
 
 from snapkafka.checks import CutView
@@ -71,20 +71,15 @@ class Desk:
         self._admin = KafkaTopicAdmin(connection)
 
     def __enter__(self) -> Self:
-        try:
+        with ExitStack() as opened:
+            opened.enter_context(self._loop)
+            opened.callback(lambda: self._loop.run(self._close()))
             self._loop.run(self._open())
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
+            self._opened = opened.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        try:
-            self._loop.run(self._close())
-        finally:
-            self._loop.close()
+    def __exit__(self, *raised: object) -> None:
+        self._opened.close()
 
     def ledger(self, captured: Captured) -> LedgerEntry:
         """Return the entry about the ledger for the manifest of a snapshot."""

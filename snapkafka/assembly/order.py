@@ -128,7 +128,7 @@ class Engine(ABC):
             )
             entries, checked = self._read("reading", reading)
             there = invariants.tables_at(store, entries, () if base is None else base.parts)
-            checked = split_keys.noted(checked, split_keys.find(view, there))
+            checked = split_keys.noted(checked, view, there)
             checked = checked._replace(outcomes=checked.outcomes + invariants.check(task.wanted, there))
             by = self.name, self.versions()
             manifest = manifest_of(task, ranges, entries, checked, by=by, began=began)

@@ -180,7 +180,7 @@ def _verified(job: Job, engine: Chosen, path: str) -> JobResult:
         found = engine.do(offsets, lambda it: it.verify(view, settings, folder))
         if folder is not None:
             computed = in_folder(folder)
-            found = split_keys.noted(found, split_keys.find(view, computed))
+            found = split_keys.noted(found, view, computed)
             outcomes = found.outcomes
             of_tables = check(wanted, computed)
             if spec.tables:

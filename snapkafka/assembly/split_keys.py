@@ -65,9 +65,9 @@ def _name(raw: bytes, key: str | None) -> str:
     return text if len(text) <= CHARACTERS_SHOWN else f"{text[: CHARACTERS_SHOWN - 1]}…"
 
 
-def noted(checked: Checked, found: list[Finding]) -> Checked:
-    """Add these notes to V3, before those about single records."""
-    notes = tuple(map(witness_of, found))
+def noted(checked: Checked, view: CutView, tables: Tables) -> Checked:
+    """Add notes of split keys to V3, before those about single records."""
+    notes = tuple(map(witness_of, find(view, tables)))
     return checked._replace(
         outcomes=[
             replace(outcome, noted=outcome.noted + len(notes), notes=(*notes, *outcome.notes)[:WITNESSES_MAX])

@@ -135,9 +135,13 @@ def _plain(column: pa.ChunkedArray) -> list[Any]:
 
 
 def arrow(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Return the rows of a table, in its order."""
-    ordered = sorted(rows, key=lambda row: [_in_order(row.get(column)) for column in SORTED_BY[name]])
-    return pa.Table.from_pylist(ordered, schema=schema_of(name))
+    """Return the rows of a table, in its order: as Spark sorts, nulls first, text by its bytes."""
+
+    def place(row: Mapping[str, Any]) -> list[tuple[bool, Any]]:
+        values = map(row.get, SORTED_BY[name])
+        return [(it is not None, it.encode() if isinstance(it, str) else it) for it in values]
+
+    return pa.Table.from_pylist(sorted(rows, key=place), schema=schema_of(name))
 
 
 def schema_of(name: str) -> pa.Schema:
@@ -146,8 +150,3 @@ def schema_of(name: str) -> pa.Schema:
     return pa.schema(
         [field.with_metadata({"comment": texts[field.name]}) for field in arrow_schema(schema(name))]
     )
-
-
-def _in_order(value: Any) -> tuple[bool, Any]:
-    """Return the key by which Spark sorts: nulls first, text by its bytes."""
-    return value is not None, value.encode() if isinstance(value, str) else value

@@ -117,7 +117,7 @@ def submit(master: str, more: list[str], *arguments: str) -> subprocess.Complete
         [str(SUBMIT), *options, str(ENTRY), *arguments],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=600,
         env=environment(),
     )
 
@@ -149,6 +149,7 @@ def standalone(folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(1_500)
 def test_a_snapshot_is_assembled_and_what_is_refused_has_its_exit_status(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
