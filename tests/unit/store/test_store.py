@@ -21,6 +21,7 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import BadInputError, DependencyMissingError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import FileEntry, Manifest
+from snapkafka.ops import pruning
 from snapkafka.query.locate import heads
 from snapkafka.store import Store, open_manifest, open_store, remote_files, written_down
 from snapkafka.store import store as stores
@@ -252,7 +253,48 @@ async def test_in_a_bucket_a_snapshot_is_queried_and_damage_is_found(bucket: Sto
     assert planned.removed == (), "tuesday builds on monday"
 
 
+async def test_prune_removes_what_it_may(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = publish(store, snapshot_id="old"), publish(store, snapshot_id="new", content="d")
+    text = store.text("new.json")
+    assert text is not None
+    put(store, "new.json", text.replace('"epoch": 7', '"epoch": 8').encode())
+    killed = f"gone/run-{'a' * 32}"
+    for path in ("mine.txt", "old/README", f"{killed}/{FILE}"):
+        put(store, path)
+    policy = ops.Policy(last=1)
+    assert (await ops.plan_pruning(store.uri, policy)).leftovers == (), "somebody may be at work there"
+    monkeypatch.setattr(pruning, "LEFTOVER_AFTER_S", -10.0)
+    planned = await ops.plan_pruning(store.uri, policy)
+    assert [item.id for item in planned.removed] == ["old"]
+    assert planned.removed[0].bytes == old.tables[0].files[0].bytes + len(store.text("old.json") or "")
+    assert [(left.name, left.bytes) for left in planned.leftovers] == [(killed, 4)]
+    await ops.prune(store.uri, policy, planned)
+    assert names(store) == ["mine.txt", "new.json", new.tables[0].files[0].path, "old/README"]
+
+
 # -- many at once ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.nightly
+def test_a_hundred_writers_at_once_against_a_server_that_throttles(
+    server: EmbeddedS3, environment: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "JITTER_S", 0.5)
+    place = server.make_bucket("crowd")
+    with Throttle(server.endpoint, per_second=60) as throttle:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", throttle.endpoint)
+        store = open_store(place)
+
+        def write(number: int) -> str:
+            folder = f"{number}/run-{number:032x}"
+            return store.publish(manifest_of(folder, str(number), "c"), folder).id
+
+        with ThreadPoolExecutor(100) as pool:
+            done = set(pool.map(write, range(100)))
+    assert len(done) == 100
+    assert throttle.answers[503] > 0, "or nothing was shown"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+    assert len(open_store(place).texts()) == 100
 
 
 def test_a_server_that_asks_to_be_spared_is_asked_again_or_named(
