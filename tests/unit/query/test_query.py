@@ -171,7 +171,7 @@ async def test_the_ledger_says_where_the_latest_good_one_lies(storage: str) -> N
     found = await ops.query(cluster, "ns", "FROM state")
     assert found.id == "monday"
     assert (await ops.query(cluster, "ns", "FROM state", name="broken")).id == "broken"
-    with pytest.raises(StorageError):
+    with pytest.raises(UnknownSnapshotError):  # it is looked for where the one before lies
         await ops.query(cluster, "ns", "FROM state", name="none")
     with pytest.raises(StorageError):
         await ops.query(None, "ns", "FROM state")
