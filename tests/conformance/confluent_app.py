@@ -1,7 +1,7 @@
 """A service of the scenarios with confluent-kafka: `python -m tests.conformance.confluent_app ROLE`.
 
 `CONFORMANCE_HOW`: "threads" process messages, and commit none; "stores": it stores offsets, and the consumer commits
-these; "tx": it is exactly-once, with ten messages in a transaction, of which it aborts one in five.
+these; "tx": it is exactly-once, with ten messages in a transaction; of `CONFORMANCE_ABORTS` (five) it aborts one.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Loop:
             self.producer.abort_transaction()
 
     def batch(self) -> None:
-        """Process ten messages in one transaction; one in five is aborted."""
+        """Process ten messages in one transaction; now and then one is aborted."""
         done = 0
         for message in self.part.poll(quiet_s=0.1):
             if not self.open:
@@ -98,7 +98,7 @@ class Loop:
             return
         self.number += 1
         try:
-            if self.number % 5:
+            if self.number % int(os.environ.get("CONFORMANCE_ABORTS", "5")):
                 positions = self.consumer.position(self.consumer.assignment())
                 self.producer.send_offsets_to_transaction(positions, self.consumer.consumer_group_metadata())
                 self.producer.commit_transaction()
