@@ -176,10 +176,10 @@ def _cut_of(place: DrawnEvent, size: float) -> Iterator[str]:
     if x is None:
         return
     if lane.running:
-        title = "\n".join(["running at the cut, before it to its end:", *lane.running])
+        title = "\n".join(["running at the cut, and before it as a whole:", *lane.running])
         yield f'<g class="running" data-process="{lane.process}"><title>{_text(title)}</title>{_run(x, y)}</g>'
     if lane.torn:
-        title = "\n".join(["torn: met work of after the cut, a restore runs it again:", *lane.torn])
+        title = "\n".join(["torn: met work from after the cut; a restore runs it again:", *lane.torn])
         yield f'<g class="torn" data-process="{lane.process}"><title>{_text(title)}</title>{_tear(x + 8, y - 7)}</g>'
     title = f"{lane.name} reported its cut {lane.cut_ms} ms after the trigger"
     yield (

@@ -241,7 +241,8 @@ def why_unread(state: LedgerState, app: str, times_ms: Mapping[int, int]) -> str
     waiting = [it for it in state.participants() if it.hello.app == app and not state.inputs_read_by(it)]
     since = {it.name: times_ms.get(max(it.process, it.assigned)) for it in waiting}
     who = [f"{name}, since {utc_time(at)}Z," if at else name for name, at in since.items()]
-    return f"{' and '.join(who)} waits for inputs" if who else "its consumer group is in a rebalance"
+    waits = "waits" if len(who) == 1 else "wait"
+    return f"{' and '.join(who)} {waits} for inputs" if who else "its consumer group is in a rebalance"
 
 
 def _parent(state: LedgerState, type_: str, parent: str, storage: str) -> str:

@@ -142,7 +142,7 @@ async def trace(
             elif stamp.cause[0] not in known:
                 end = "the topic of its cause is unknown: deleted, or its name is not unique"
             elif len(steps) >= STEPS_MAX:
-                end = f"more causes follow than {STEPS_MAX}"
+                end = f"more than {STEPS_MAX} causes follow"
             else:
                 check, partition, offset = stamp.cause
                 tp = TopicPartition(known[check], partition)

@@ -130,7 +130,7 @@ class RecoveryRun:
             if not late:
                 return dict(ends)
         raise RestoreFailedError(
-            f"a transaction on {late[0]} has been open for {QUIET_WITHIN_S:.0f} s, or it is gone",
+            f"{late[0]} has had an open transaction for {QUIET_WITHIN_S:.0f} s, or is gone",
             hint="end or abort it (kafka-transactions.sh --find-hanging), and run the same command again",
         )
 

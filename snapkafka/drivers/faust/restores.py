@@ -130,8 +130,8 @@ class AppliedRestores:
             places = ", ".join(f"{tp} (a restore put it at {starts[tp]})" for tp in lost)
             raise InstallError(
                 f"group {app} has committed nothing any more for {places}: the broker has deleted its offsets",
-                hint="`snapkafka restore latest` sets offsets and tables together; offsets alone, set by hand, make"
-                " events run twice, or pass over them",
+                hint="`snapkafka restore latest` sets offsets and tables together; with offsets alone, set by hand,"
+                " events run twice or are skipped",
             )
 
     # -- the ledger -----------------------------------------------------------------------------------------------

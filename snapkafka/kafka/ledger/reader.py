@@ -198,7 +198,8 @@ class _Reader:
             self._suspect.set()
             if not await self._same():
                 raise LedgerRecreatedError(self._tp.topic) from error
-            raise LedgerTrimmedError(f"ledger {self._tp.topic} no longer has offset {self.next}") from error
+            trimmed = f"ledger {self._tp.topic} no longer has offset {self.next}"
+            raise LedgerTrimmedError(trimmed, hint="run it again") from error
         except Exception as error:  # the client's parser raises anything for damaged bytes
             unparsed = isinstance(error, errors.UnsupportedCodecError | errors.CorruptRecordException)
             if not unparsed and isinstance(error, TimeoutError | errors.KafkaError | OSError):

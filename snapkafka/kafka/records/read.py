@@ -159,9 +159,7 @@ class KafkaConsumer:
                     hint="join again, with the positions to go on from; raise retention.ms of the topic",
                 ) from error
         return [
-            KafkaRecord(
-                *(tp.topic, tp.partition, it.offset, it.key, it.value, tuple(it.headers), it.timestamp)
-            )
+            KafkaRecord(tp.topic, tp.partition, it.offset, it.key, it.value, tuple(it.headers), it.timestamp)
             for tp, records in found.items()
             for it in records
         ]

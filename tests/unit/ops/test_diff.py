@@ -227,7 +227,7 @@ ENDS: list[tuple[int, Place | None, str]] = [
     (12, None, "bills[0] ends at 10: there is no offset 12"),
     (6, None, "there is no record at offset 6 of bills[0]"),
     (1, None, "the last record was sent outside any event"),
-    (2, (BILLS, 2), "more causes follow"),
+    (2, (BILLS, 2), "more than "),
 ]
 
 
