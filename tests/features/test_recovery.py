@@ -42,9 +42,9 @@ class Counting(Live):
         module, app = "tests.features.apps.counting", app or self.app
         return self.system.start_worker(app, self.env | {"FEATURES_ID": app} | more, module=module)
 
-    def start_beside_another_app(self) -> tuple[Worker, int]:
+    def start_beside_another_app(self, **env: str) -> tuple[Worker, int]:
         """Start a worker of this app, and one of another that stays; return that of this one, and its process."""
-        worker = self.start_one()
+        worker = self.start_one(**env)
         other = f"{self.app}-other"
         create_topics(self.system.bootstrap, f"{other}-counted-out", partitions=2)
         compact = {"cleanup.policy": "compact"}
@@ -274,3 +274,23 @@ def test_r10_an_app_that_runs_without_snapkafka(kafka: Broker, namespace: str, t
         assert {partition: cut.position for partition, cut in run.cuts(captured).items()} == effects
         assert sum(cut.end for cut in captured.changelogs if cut.app == run.app) == COUNT
         assert run.verdict(captured)[0] is Verdict.VERIFIED
+
+
+@pytest.mark.nightly
+def test_r10_an_app_that_reads_from_the_latest_record_is_cut_there(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """It has committed nothing, and does not run: what lies in its input it will never read. What comes behind the
+    trigger it would have, and is in flight."""
+    with counting(kafka, namespace, tmp_path) as run:
+        run.feed(BEFORE)
+        worker, mine = run.start_beside_another_app(reset="latest")
+        run.system.kill(worker)
+        run.bury(mine)
+        run.await_empty_group()
+        skipped = run.feed(COUNT)
+        assert run.done == 0
+
+        captured = run.capture("without it")
+        assert {partition: cut.position for partition, cut in run.cuts(captured).items()} == skipped
+        assert run.verdict(captured) == (Verdict.VERIFIED, {})

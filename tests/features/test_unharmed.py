@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -25,20 +26,23 @@ from tests.kafka.doors import PASSWORD, guarded_broker
 
 from .harness import Pair, both_counting
 from .judging import Judge, Row
+from .test_outage import begin_slow
 
 pytestmark = pytest.mark.timeout(400)
 
 ROW = Row("counted", ("counted",), ("counted-out",), tables=("counted",))
 COUNT = 200
+#: Events, and over how many seconds: longer than what happens meanwhile.
+LOAD, LOAD_S = 600, 20.0
 
 
-def feed(pair: Pair) -> None:
-    pair.send({"counted": [(f"k{n % 7}", b"{}", None) for n in range(COUNT)]}, seconds=4.0)
+def feed(pair: Pair, count: int = COUNT, seconds: float = 4.0) -> None:
+    pair.send({"counted": [(f"k{n % 7}", b"{}", None) for n in range(count)]}, seconds=seconds)
 
 
-def compare(pair: Pair) -> None:
+def compare(pair: Pair, count: int = COUNT) -> None:
     """Wait for what both runs write, stop them, and compare it."""
-    pair.wait_for({"counted-out": COUNT})
+    pair.wait_for({"counted-out": count})
     pair.end()
     judge = Judge(pair)
     judge.same(ROW)
@@ -96,3 +100,29 @@ def test_r15_each_mode_leaves_the_app_as_it_is(
         else:
             assert hellos == ["stamp"]
             assert all(stamped)
+
+
+@pytest.mark.nightly
+def test_r15_paused_and_resumed_without_a_restart(kafka: Broker, namespace: str, tmp_path: Path) -> None:
+    """What is under way fails by that name, nothing is started meanwhile, and the next is captured."""
+    here = Connection(bootstrap=kafka.bootstrap)
+    with both_counting(kafka.bootstrap, namespace, tmp_path) as pair:
+        pair.snapshot()
+        processes = set(pair.observer.state.processes)
+        with ThreadPoolExecutor(1) as pool:
+            load = pool.submit(feed, pair, LOAD, LOAD_S)
+            begin_slow(pair)
+            under_way = pair.observer.ask("under way", ttl_ms=20_000)
+            asyncio.run(ops.pause(here, namespace))
+            assert getattr(pair.observer.decided(under_way).failure, "code", "") == "paused"
+            with pytest.raises(TriggerRefusedError) as refused:
+                asyncio.run(ops.trigger(here, namespace))
+            assert refused.value.facts["reason"] == "paused"
+            asyncio.run(ops.resume(here, namespace))
+            pair.snapshot()
+            assert not load.done(), "nothing was sent during the last of it"
+            load.result()
+        pair.wait_for({"counted-out": LOAD})
+        pair.snapshot()
+        compare(pair, LOAD)
+        assert set(pair.observer.state.processes) == processes, "a worker has joined anew"

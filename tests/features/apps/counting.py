@@ -23,6 +23,7 @@ app = new_app(
     broker_commit_interval=float(os.environ.get("FEATURES_COMMIT", "0.5")),
     broker_session_timeout=6.0,
     broker_heartbeat_interval=1.0,
+    consumer_auto_offset_reset=os.environ.get("FEATURES_RESET", "earliest"),
 )
 SLEEP = float(os.environ.get("FEATURES_SLEEP", "0"))
 counted_out = target(app, "counted-out")
