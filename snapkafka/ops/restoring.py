@@ -159,14 +159,15 @@ async def _compared(target: Target) -> tuple[CheckedTable, ...]:
     ends = await target.admin.log_ends(cuts)
     stable = await target.admin.log_ends(ends, stable=True)
     workers = with_members(await workers_of(target.admin, apps_of(target.cut)))
-    reasons = [f"{group} (group-has-members)" for group in workers]
-    reasons += [f"{target.tables.damage} (files)"] * bool(target.tables.damage)
+    reasons = [("group-has-members", group) for group in workers]
+    reasons += [("files", target.tables.damage)] * bool(target.tables.damage)
     late = [tp for tp in ends if stable[tp] < ends[tp]]
-    reasons += [f"a transaction on {tp} is open (transaction-open)" for tp in late[:1]]
+    reasons += [("transaction-open", f"a transaction on {tp} is open") for tp in late[:1]]
     if reasons:
         raise RestoreRefusedError(
-            f"nothing was compared: {'; '.join(reasons)}",
+            "nothing was compared: " + "; ".join(f"{what} ({code})" for code, what in reasons),
             hint="stop all workers; a broker aborts a transaction after 60 s",
+            codes=[code for code, _ in reasons],
         )
 
     def is_void(record: KafkaRecord) -> bool:

@@ -312,5 +312,7 @@ async def _acquire(
             said = True
     hosts = ", ".join(sorted({it.host.lstrip("/") for it in members}))
     raise refused(
-        f"nothing was changed: consumer group {hold.group} is in use on {hosts} ({code})", hint=HINTS[code]
+        f"nothing was changed: consumer group {hold.group} is in use on {hosts} ({code})",
+        hint=HINTS[code],
+        codes=[code],
     )

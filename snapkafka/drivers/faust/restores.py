@@ -264,6 +264,7 @@ async def refuse_restored(app: Any, why: str) -> None:
         raise InstallError(
             f"the offsets of group {app.conf.id} were set by a restore (plan {', '.join(sorted(plans))}), and {why}",
             hint="start it with snapkafka until every input has passed these offsets: else events run twice",
+            plans=sorted(plans),
         )
 
 

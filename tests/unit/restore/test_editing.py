@@ -24,8 +24,8 @@ from tests.worlds.restore import (
     CrashError,
     System,
     World,
-    crash_at,
     delete,
+    when,
     with_inputs,
 )
 
@@ -103,7 +103,7 @@ async def test_a_restore_examines_external_records_since_the_cut(world: World) -
 async def test_a_run_that_is_continued_examines_what_producers_have_sent_meanwhile(new: New) -> None:
     """They are appended once more behind what was in flight; what the first run has written is deleted."""
     with pytest.raises(CrashError):
-        await new.restore(crash=crash_at("groups"))
+        await new.restore(crash=when("groups"))
     new.log.put(RAW, LONG, b"1")
     await refused(new, suppress=Suppression(keys=("x",)))
     await new.restore(suppress=Suppression(keys=("x",), binary=("raw",)))
@@ -307,7 +307,7 @@ async def test_a_fork_with_inputs_misses_nothing_either(fork: Fork) -> None:
 
 async def test_another_cluster_that_has_lost_what_came_in_is_refused(new: New) -> None:
     with pytest.raises(CrashError):
-        await new.restore(crash=crash_at("author"))
+        await new.restore(crash=when("author"))
     for number in range(3):
         new.log.put(RAW, b"r", b"%d" % number)
     assert codes(await new.plan()) == []
