@@ -35,12 +35,6 @@ class Figure:
         return {key: round(v, 4) if isinstance(v, float) else v for key, v in fields.items()}
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least `share` of all do not exceed."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, max(0, -(-int(share * 1000) * len(ordered) // 1000) - 1))]
-
-
 def interval(values: Sequence[float], of: Callable[[Sequence[float]], float]) -> tuple[float, float]:
     """A 95 % interval of a statistic, by the bootstrap; the same for the same values."""
     source = random.Random(1985)
@@ -63,4 +57,5 @@ def figure(
 
 
 def p99(values: Sequence[float]) -> float:
-    return percentile(values, 0.99)
+    """The smallest value that at least 99 % of all do not exceed."""
+    return sorted(values)[-(-99 * len(values) // 100) - 1]

@@ -114,14 +114,21 @@ class Cycle:
             system=self.system,
         )
 
-    def await_outputs(self, taken_back: Sequence[ops.Irrevocable]) -> None:
-        """Wait until each output has come out once, but for these ranges."""
-        wait_until(
-            "all outputs to have come out once",
-            lambda: outputs_kept(self.records()["out"], taken_back) == Counter(range(len(self.items))),
-            timeout_s=60,
-            period_s=1.0,
-        )
+    def finish(
+        self, taken_back: Sequence[ops.Irrevocable] = (), before: Mapping[int, int] = MappingProxyType({})
+    ) -> None:
+        """Wait until each output has come out once, `before` or now, but for these ranges, and stop: nothing comes
+        after the end."""
+        once = Counter(range(len(self.items)))
+
+        def came_out() -> bool:
+            return Counter(before) + outputs_kept(self.records()["out"], taken_back) == once
+
+        self.await_tables()
+        wait_until("all outputs to have come out once", came_out, timeout_s=60, period_s=1.0)
+        self.system.stop()
+        assert self.tables() == self.expected()
+        assert came_out()
 
 
 def take(connection: Connection, namespace: str, name: str, storage: Path | str) -> None:

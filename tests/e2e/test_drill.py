@@ -8,29 +8,16 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
-import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from snapkafka.demo import (
-    CREDITS,
-    INVARIANTS,
-    PARTITIONS,
-    REQUESTS,
-    TOTAL,
-    TRANSFERS,
-    Load,
-    changelog,
-    open_accounts,
-    running_system,
-)
+from snapkafka.demo import CREDITS, INVARIANTS, PARTITIONS, REQUESTS, TOTAL, TRANSFERS, changelog
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker, RunningSystem, wait_until
-from tests.e2e.parts import assemble, command, settled
-from tests.observing import Observer, observing
+from snapkafka.testing import RunningSystem, wait_until
+from tests.e2e.parts import assemble, command, live, settled
+from tests.observing import Observer
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
@@ -73,21 +60,14 @@ def left(observer: Observer) -> list[str]:
 
 
 def test_a_backup_is_drilled_beside_production_and_all_of_it_is_removed(
-    kafka: Broker, tmp_path: Path
+    namespace: str, tmp_path: Path
 ) -> None:
-    namespace, storage = f"d{uuid.uuid4().hex[:8]}", tmp_path / "storage"
-    with (
-        running_system(kafka.bootstrap, namespace) as system,
-        observing(kafka.bootstrap, namespace) as observer,
-    ):
-        observer.wait_for_workers(system)
-        load = Load(kafka.bootstrap)
-        observer.call(open_accounts(load, observer.admin, system))
-        observer.start_load(load)
-        time.sleep(3)  # not a wait for anything: money has to be under way
+    storage = tmp_path / "storage"
+    with live(namespace) as production:
+        observer, system = production.observer, production.system
         command(observer, "trigger", "--wait", "--id", "backup", "--storage", str(storage))
         observer.stop_load()
-        assert assemble(kafka.bootstrap, namespace, ["backup"], storage)
+        assert assemble(system.bootstrap, namespace, ["backup"], storage)
         before = settled(lambda: fingerprint(observer), system)
 
         done = drill(system, tmp_path, storage)
@@ -97,9 +77,8 @@ def test_a_backup_is_drilled_beside_production_and_all_of_it_is_removed(
         assert found["trusted"] and found["removed"] and not found["reasons"]
         assert [phase["status"] for phase in found["phases"]] == ["done"] * 9
         assert found["source"]["verdict"] == "VERIFIED"
-        assert [it["status"] for it in found["of_fork"]["checks"] if it["name"].startswith("V6 ")] == [
-            "passed"
-        ]
+        checks = {it["name"]: it["status"] for it in found["of_fork"]["checks"]}
+        assert [status for name, status in checks.items() if name.startswith("V6 ")] == ["passed"]
         assert found["in_flight"] > 0, "nothing was in flight: the test shows nothing"
         assert found["rto_s"] > 0 and found["rpo_s"] > 0
         assert left(observer) == []

@@ -8,13 +8,12 @@ from typing import Any
 
 from snapkafka import ops
 from snapkafka.manifest import ExternalEntry, TopicEntry
-from snapkafka.ports import Entry
 from snapkafka.wire import headers as wire
 from tests.worlds.fakes import FakeCluster, FakeLedger
 from tests.worlds.restore import IN, LOG, OUT, RAW, SETS, Admin, FakeLog, System, World
 
 P = "fork.staging."
-OWN = f"_snapkafka.{P}shop"
+LEDGER = "_snapkafka.shop"
 NEW_ID = "b" * 32
 NEW_LEDGER = wire.ledger_id(bytes.fromhex(NEW_ID))
 ALL = (IN, OUT, RAW, LOG, SETS)
@@ -30,14 +29,8 @@ class New(System):
     admin: Admin = field(default_factory=Admin)
 
     def __post_init__(self) -> None:
-        self.ledger = FakeLedger("_snapkafka.shop", NEW_ID, exists=False)
-        self.cluster.the_ledger, self.cluster.the_admin = self.ledger, self.admin
-        self.admin.log = self.log
-        self.admin.ledgers = {self.ledger.topic: self.ledger}
-
-    @property
-    def entries(self) -> list[Entry]:
-        return self.ledger.entries
+        self.cluster.the_admin, self.admin.log = self.admin, self.log
+        self.admin.ledgers = {LEDGER: FakeLedger(LEDGER, NEW_ID, exists=False)}
 
     @property
     def options(self) -> dict[str, Any]:
@@ -57,32 +50,14 @@ def after_a_loss(world: World) -> New:
     return New(world)
 
 
-class Ports:
-    """`ports.Cluster` of production and its forks."""
-
-    def __init__(self, admin: Admin) -> None:
-        self._admin = admin
-
-    def ledger(self, namespace: str) -> FakeLedger:
-        topic = f"_snapkafka.{namespace}"
-        return self._admin.ledgers.setdefault(topic, FakeLedger(topic, "f" * 32, exists=False))
-
-    def admin(self) -> Admin:
-        return self._admin
-
-
 class Fork(System):
     """The fork `staging` beside production, whose workers run."""
 
     prefix = P
 
     def __init__(self, production: World) -> None:
-        self.production, self.log, self.admin = production, production.log, production.admin
-        self.cluster = Ports(self.admin)
-
-    @property
-    def entries(self) -> list[Entry]:
-        return self.admin.ledgers[OWN].entries if OWN in self.admin.ledgers else []
+        self.production, self.cluster = production, production.cluster
+        self.log, self.admin = production.log, production.admin
 
     @property
     def options(self) -> dict[str, Any]:

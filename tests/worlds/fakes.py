@@ -18,6 +18,7 @@ from snapkafka.protocol import (
     Hello,
     InputTopic,
     LedgerRecord,
+    LedgerState,
     Position,
     Report,
     SentEnd,
@@ -62,6 +63,14 @@ class FakeLedger:
             for listener in self.listeners:
                 listener(offset, record)
         return offset
+
+    @property
+    def state(self) -> LedgerState:
+        """The fold of it."""
+        state = LedgerState()
+        for entry in self.entries:
+            state.apply(entry.offset, entry.record)
+        return state
 
     async def append(self, record: LedgerRecord) -> int:
         return self.put(record)
@@ -144,9 +153,11 @@ class FakeAdmin:
     asked_members: list[str] = field(default_factory=list)
     held: dict[str, FakeHold] = field(default_factory=dict)  # by group
     noted: set[str] = field(default_factory=set)  # of the last commit of a holder
+    ledgers: dict[str, FakeLedger] = field(default_factory=dict)  # by topic
 
     async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, Topic]:
         there = self.topics or {tp.topic: Topic(1) for tp in self.ends}
+        there = there | {name: Topic(1, it.topic_id) for name, it in self.ledgers.items() if it.exists}
         return {name: it for name, it in there.items() if topics is None or name in topics}
 
     async def topic_settings(self, topic: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -237,14 +248,18 @@ class FakeAdmin:
 
 
 class FakeCluster:
-    """`ports.Cluster` with one ledger."""
+    """`ports.Cluster` with one ledger, whatever the namespace, but for those that the admin client knows; a fork gets
+    one of its own, which does not exist yet."""
 
     def __init__(self) -> None:
         self.the_ledger = FakeLedger()
         self.the_admin = FakeAdmin()
 
     def ledger(self, namespace: str) -> FakeLedger:
-        return self.the_ledger
+        topic, ledgers = f"_snapkafka.{namespace}", self.the_admin.ledgers
+        if namespace.startswith("fork."):
+            ledgers.setdefault(topic, FakeLedger(topic, "f" * 32, exists=False))
+        return ledgers.get(topic, self.the_ledger)
 
     def admin(self) -> FakeAdmin:
         return self.the_admin

@@ -19,7 +19,7 @@ from msgspec import structs
 from snapkafka import ops
 from snapkafka.errors import StorageError
 from snapkafka.manifest import AppendedEntry, CheckEntry, Manifest, RestorableEntry, WitnessEntry
-from snapkafka.protocol import Abort, CheckResult, InputCut, LedgerState, Restore, Trigger, Verdict
+from snapkafka.protocol import Abort, CheckResult, InputCut, Restore, Trigger, Verdict
 from tests.unit.drawing.test_drawing import rewrite
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import Row, in_state, write_snapshot
@@ -47,13 +47,6 @@ def serving(
         yield url
 
 
-def folded(cluster: FakeCluster) -> LedgerState:
-    state = LedgerState()
-    for entry in cluster.the_ledger.entries:
-        state.apply(entry.offset, entry.record)
-    return state
-
-
 def triggered(cluster: FakeCluster, folder: Path, name: str) -> int:
     """Trigger a snapshot; return its epoch."""
     number = 9_000 + len(cluster.the_ledger.entries)
@@ -71,7 +64,7 @@ def judged(
 ) -> Manifest:
     """Write the tables of a captured snapshot, and put its verdict into the ledger: it fails if there are `checks`. The
     log keeps it for `until_ms`."""
-    ledger, store, captured = cluster.the_ledger, LocalStore(folder), folded(cluster).captured(epoch)
+    ledger, store, captured = cluster.the_ledger, LocalStore(folder), cluster.the_ledger.state.captured(epoch)
     verdict = "INCONSISTENT" if checks else "VERIFIED"
     checks = checks or tuple(
         CheckEntry(name=f"V{n}", run=True, status="passed", records=30) for n in range(1, 6)
@@ -110,7 +103,7 @@ def message(source: InputCut, sender: InputCut, number: int, at: int, **more: An
 def snapshot(cluster: FakeCluster, folder: Path, name: str) -> None:
     """Take a snapshot of the workers, with messages in flight, received before the cut, and sent after it."""
     epoch = triggered(cluster, folder, name)
-    inputs = folded(cluster).captured(epoch).inputs
+    inputs = cluster.the_ledger.state.captured(epoch).inputs
     ms = cluster.the_ledger.entries[epoch - 1].timestamp_ms
     messages, around = list[Row](), list[Row]()
     for n, source in enumerate(inputs[:60]):

@@ -148,10 +148,7 @@ async def marker_of(process: Participant, seconds: float = 60.0) -> Marker:
 
 def view(cluster: FakeCluster) -> LedgerState:
     """The fold of the ledger as it is."""
-    state = LedgerState()
-    for entry in cluster.the_ledger.entries:
-        state.apply(entry.offset, entry.record)
-    return state
+    return cluster.the_ledger.state
 
 
 async def until(holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
@@ -175,7 +172,7 @@ async def captured(cluster: FakeCluster, epoch: int) -> Captured:
 
 async def failure_of(cluster: FakeCluster, epoch: int) -> Failure:
     """Wait until a snapshot has failed."""
-    await until(lambda: view(cluster).snapshots[epoch].failure is not None, "the failure")
+    await until(lambda: not view(cluster).snapshots[epoch].open, "the failure")
     failure = view(cluster).snapshots[epoch].failure
     assert failure is not None
     return failure

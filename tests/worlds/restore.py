@@ -131,16 +131,10 @@ class FakeLog:
 
 
 class Admin(FakeAdmin):
-    """`FakeAdmin` whose logs are those of a `FakeLog`. Topics of forks can be deleted, and their logs with them.
-    `ledgers`: by topic, which exist once somebody has created them."""
+    """`FakeAdmin` whose logs are those of a `FakeLog`. Topics of forks can be deleted, and their logs with them."""
 
     log: FakeLog
-    ledgers: dict[str, FakeLedger]
     in_transaction: Mapping[TopicPartition, int] = MappingProxyType({})  # from these offsets on
-
-    async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, Topic]:
-        there = self.topics | {name: Topic(1, it.topic_id) for name, it in self.ledgers.items() if it.exists}
-        return {name: it for name, it in there.items() if topics is None or name in topics}
 
     async def groups(self) -> list[Group]:
         forked = [group for group in self.commits if group.startswith("fork.")]
@@ -183,9 +177,13 @@ class System:
     takes: ClassVar[Mapping[str, list[bytes]]] = {"a": [b"one", b"three"], "b": [b"three"]}
 
     @property
+    def ledger(self) -> FakeLedger:
+        """That of the target."""
+        return self.cluster.ledger(self.prefix + "shop")  # type: ignore[no-any-return]
+
+    @property
     def entries(self) -> list[Entry]:
-        """The ledger."""
-        raise NotImplementedError
+        return self.ledger.entries
 
     @property
     def options(self) -> dict[str, Any]:
@@ -194,10 +192,7 @@ class System:
 
     @property
     def state(self) -> LedgerState:
-        state = LedgerState()
-        for entry in self.entries:
-            state.apply(entry.offset, entry.record)
-        return state
+        return self.ledger.state
 
     async def plan(self, **options: Any) -> ops.RecoveryPlan:
         request = ops.RecoveryRequest(**self.options | options)
@@ -207,7 +202,7 @@ class System:
         return await ops.recover(self.cluster, plan, bulk=self.log, **options)
 
     async def restore(
-        self, crash: Callable[[str], None] = lambda step: None, **options: Any
+        self, crash: Callable[[str], object] = lambda step: None, **options: Any
     ) -> ops.Recovered:
         return await self.do(await self.plan(**options), crash=crash)
 
@@ -275,10 +270,6 @@ class World(System):
         "a": [b"one", b"two, external", b"three", b"five, external"],
         "b": [b"three", b"five, external"],
     }
-
-    @property
-    def entries(self) -> list[Entry]:
-        return self.cluster.the_ledger.entries
 
     @property
     def options(self) -> dict[str, Any]:
@@ -399,23 +390,13 @@ class CrashError(Exception):
     """The tool is killed here."""
 
 
-def when(step: str, do: Callable[[], object]) -> Callable[[str], None]:
-    """What happens before a step."""
-
-    def crash(at: str) -> None:
-        if at == step:
-            do()
-
-    return crash
+def killed() -> None:
+    raise CrashError
 
 
-def crash_at(step: str) -> Callable[[str], None]:
-    """What kills the tool before a step."""
-
-    def kill() -> None:
-        raise CrashError
-
-    return when(step, kill)
+def when(step: str, do: Callable[[], object] = killed) -> Callable[[str], object]:
+    """What happens before a step; by default the tool is killed."""
+    return lambda at: do() if at == step else None
 
 
 def with_inputs(world: World, *ranges: tuple[str, int, int]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import sys
+import asyncio
+import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 
 from snapkafka import ops
 from snapkafka.assembly import changed, isolation_of
-from snapkafka.assembly.spec import JobError, JobReport
+from snapkafka.assembly.spec import JobError
 from snapkafka.errors import (
     BadInputError,
     DependencyMissingError,
@@ -49,50 +50,42 @@ MINE = ops.JobSpec(namespace="ns", snapshots=("mine",))
 
 
 class Job:
-    """A program in the place of the Spark job; `spec` has the options that it was given."""
+    """What stands in the place of the job's process. `spec`: what it was given."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._program, self._called = folder / "job.py", folder / "called.json"
-        monkeypatch.setattr(assembling, "JOB", (sys.executable, str(self._program)))
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.says([RESULT])
+        monkeypatch.setattr(assembling, "run_child", self)
 
-    def says(self, reported: object, *, status: int = 0, lines: tuple[str, ...] = ()) -> None:
-        """`lines` on standard error."""
-        self._program.write_text(
-            "import json, pathlib, sys\n"
-            "spec = pathlib.Path(sys.argv[2].split('=')[1]).read_text()\n"
-            f"pathlib.Path({str(self._called)!r}).write_text(json.dumps([sys.argv[1:], spec]))\n"
-            f"for line in {lines!r}: print(line, file=sys.stderr)\n"
-            f"result = {reported if isinstance(reported, str) else msgspec.json.encode(reported).decode()!r}\n"
-            "pathlib.Path(sys.argv[3].split('=')[1]).write_text(result)\n"
-            f"sys.exit({status})\n"
-        )
+    def says(
+        self, snapshots: object = (), *, status: int = 0, lines: Sequence[str] = (), **more: Any
+    ) -> None:
+        """`lines` on standard error; no snapshots: nothing is reported, but for `more`."""
+        self.reported = msgspec.json.encode({"snapshots": snapshots} | more) if snapshots or more else b""
+        self.status, self.lines = status, lines
 
-    @property
-    def arguments(self) -> list[str]:
-        """Those of its command line, but for the places of its options and of its result."""
-        parent, spec, result, *found = json.loads(self._called.read_text())[0]
-        assert (parent, spec[:7], result[:9]) == ("--child", "--spec=", "--result=")
-        return list(map(str, found))
-
-    @property
-    def spec(self) -> ops.JobSpec:
-        return msgspec.json.decode(json.loads(self._called.read_text())[1], type=ops.JobSpec)
+    async def __call__(self, command: list[str], note: Any, *, env: Any, pass_fds: list[int]) -> int:
+        spec, result = pass_fds
+        assert command[-4:] == ["--child", f"--spec=/dev/fd/{spec}", f"--result=/dev/fd/{result}", "--quiet"]
+        self.spec = msgspec.json.decode(os.pread(spec, 1 << 20, 0), type=ops.JobSpec)
+        for line in self.lines:
+            await asyncio.to_thread(note, line)
+        os.write(result, self.reported)
+        return self.status
 
 
 @pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+def job(monkeypatch: pytest.MonkeyPatch) -> Job:
     monkeypatch.setenv("SNAPKAFKA_BOOTSTRAP", "127.0.0.1:1")
     monkeypatch.setenv("SNAPKAFKA_NAMESPACE", "ns")
-    return Job(tmp_path, monkeypatch)
+    return Job(monkeypatch)
 
 
 async def test_results_come_back_and_the_log_is_passed_on(job: Job) -> None:
-    job.says(JobReport(snapshots=(RESULT,)), lines=("starting Spark", "mine: verifying"))
+    job.says([RESULT], lines=("starting Spark", "mine: verifying"))
     said = list[str]()
     spec = changed(MINE, storage="/snaps", invariants=("one_token",), parameters=("n=1",))
     assert await ops.assemble(HERE, spec, notify=said.append) == (RESULT,)
     assert said == ["starting Spark", "mine: verifying"]
-    assert job.arguments == ["--quiet"]
     assert job.spec == changed(spec, bootstrap="127.0.0.1:1")
 
 
@@ -100,15 +93,12 @@ async def test_results_come_back_and_the_log_is_passed_on(job: Job) -> None:
 async def test_an_error_of_the_job_is_the_same_error_here(job: Job, kind: type[SnapkafkaError]) -> None:
     error = JobError.of(kind("so it is", hint="do this", rows=3))
     for reported in (error, *[replace(error, code="of a later release")] * (kind is InternalError)):
-        job.says(JobReport(error=reported), status=8)
+        job.says(error=reported, status=8)
         with pytest.raises(kind) as raised:
             await ops.assemble(HERE, MINE)
-        assert (raised.value.message, raised.value.hint, raised.value.facts) == (
-            "so it is",
-            "do this",
-            {"rows": 3},
-        )
-    job.says("", status=1, lines=("Traceback", "OutOfMemoryError: heap"))
+        found = raised.value
+        assert (found.message, found.hint, found.facts) == ("so it is", "do this", {"rows": 3})
+    job.says(status=1, lines=("Traceback", "OutOfMemoryError: heap"))
     with pytest.raises(InternalError, match="ended with status 1: OutOfMemoryError: heap"):
         await ops.assemble(HERE, MINE)
 
@@ -139,7 +129,6 @@ async def test_verify_needs_a_manifest_that_is_there(job: Job, tmp_path: Path) -
 async def test_the_latest_is_the_last_one_that_a_verb_can_use(job: Job, tmp_path: Path) -> None:
     """To assemble: captured. To verify: assembled, also where it is not good."""
     cluster = FakeCluster()
-    job.says({"snapshots": [RESULT]})
     Worker(cluster.the_ledger, "shop", "orders")
     await ops.trigger(cluster, "ns", snapshot_id="good", wait=True)
     Worker(cluster.the_ledger, "tills", "sales", reports=False)
@@ -166,7 +155,6 @@ def test_what_describes_the_system_is_read_from_a_file_that_is_named(
     given goes before the file, and no file is read that nobody names."""
     from snapkafka.cli import app
 
-    job.says({"snapshots": [RESULT]})
     url = "https://me:secret@registry:8081"
     file = tmp_path / "snapkafka.toml"
     file.write_text(

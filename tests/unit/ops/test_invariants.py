@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -22,8 +21,9 @@ from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import served
 
-#: In a verdict: of V1, and the rows that violate invariant `money`; None: its query failed.
-Judged = tuple[str, int | None]
+#: In a verdict: of V1, and the rows that violate invariant `money`; None: its query failed. Then why the snapshot is
+#: contaminated.
+Judged = tuple[str, int | None] | tuple[str, int | None, str]
 
 
 class Ledger:
@@ -35,48 +35,58 @@ class Ledger:
         for of in rounds:
             self.take(*of)
 
-    def take(self, v1: str, found: int | None, name: str = "money", *, contaminated: str = "") -> None:
+    def take(self, v1: str, found: int | None, contaminated: str = "", *, name: str = "money") -> None:
         """Take a snapshot and judge it, as the job does."""
         ledger, number = self.cluster.the_ledger, self.count
         self.count += 1
-        name_, place = f"s{number}", self.folder / f"s{number}.json"
-        trigger = Trigger(n=5_000 + number, id=name_, who="a-test", storage=str(self.folder))
-        epoch = ledger.put(trigger) + 1
+        place = self.folder / f"s{number}.json"
+        epoch = ledger.put(Trigger(n=5_000 + number, id=place.stem, storage=str(self.folder))) + 1
         status = "unverifiable" if found is None else "failed" if found else "passed"
-        worst = next(it for it in ("failed", "unverifiable", "passed") if it in (v1, status))
-        verdict = {"failed": "INCONSISTENT", "unverifiable": "UNVERIFIABLE", "passed": "VERIFIED"}[worst]
+        verdict = next(it for of, it in VERDICTS.items() if of in (v1, status))
         rows = tuple(
             WitnessEntry(topic="orders", partition=0, offset=row, what=json.dumps({"row": row, "of": number}))
             for row in range(found or 0)
         )
         entry = CheckEntry(name=f"V6 {name}", run=True, status=status, found=found or 0, witnesses=rows)
-        manifest = dataclasses.replace(example(), id=name_, epoch=epoch, verdict=verdict, checks=(entry,))
+        manifest = dataclasses.replace(
+            example(), id=place.stem, epoch=epoch, verdict=verdict, checks=(entry,)
+        )
         place.write_text(dump(manifest), "utf-8")
         if contaminated:
             ledger.put(Abort(n=6_000 + number, epoch=epoch, code=SENT_BARE, reason=contaminated))
         own = CheckResult(name=entry.name, status=status, found=found or 0)
         checks = (CheckResult(name="V1", status=v1), own)
-        of: Any = {"verdict": verdict, "checks": checks, "manifest": str(place)}
-        ledger.put(Verdict(n=7_000 + number, epoch=epoch, **of))
+        ledger.put(
+            Verdict(n=7_000 + number, epoch=epoch, verdict=verdict, checks=checks, manifest=str(place))
+        )
+
+    async def listed(self) -> ops.Invariant:
+        (found,) = await ops.invariants(self.cluster, "ns")
+        return found
 
 
+#: By the worst of its checks.
+VERDICTS = {"failed": "INCONSISTENT", "unverifiable": "UNVERIFIABLE", "passed": "VERIFIED"}
 H, V, U = Holding.HOLDS, Holding.VIOLATED, Holding.UNPROVEN
 OK: Judged = ("passed", 0)
 
 
 @pytest.mark.parametrize(
-    ("rounds", "holding", "last", "last_ok", "broke"),
+    ("rounds", "holding", "last", "last_ok", "broke", "now", "since"),
     [
-        ([OK, OK], [H, H], "s1", "s1", None),
-        ([OK, ("passed", 2), ("passed", 3)], [H, V, V], "s2", "s0", "s1"),
-        ([("passed", 1), OK, ("passed", 2), OK], [V, H, V, H], "s3", "s3", "s2"),
+        ([OK, OK], [H, H], "s1", "s1", None, H, None),
+        ([OK, ("passed", 2), ("passed", 3)], [H, V, V], "s2", "s0", "s1", V, None),
+        ([("passed", 1), OK, ("passed", 2), OK], [V, H, V, H], "s3", "s3", "s2", H, None),
         # Rows of a snapshot that the log contradicts, or cannot prove, are rows of no instant.
-        ([OK, ("failed", 2)], [H, U], "s0", "s0", None),
-        ([OK, ("unverifiable", 0)], [H, U], "s0", "s0", None),
-        ([OK, ("unverifiable", 2)], [H, U], "s0", "s0", None),
-        ([("passed", 2), ("failed", 0), ("passed", 4)], [V, U, V], "s2", None, "s0"),
-        ([("passed", None)], [U], None, None, None),
-        ([OK, ("passed", None)], [H, U], "s0", "s0", None),
+        ([OK, ("failed", 2)], [H, U], "s0", "s0", None, U, "s1"),
+        ([OK, ("unverifiable", 0)], [H, U], "s0", "s0", None, U, "s1"),
+        ([OK, ("unverifiable", 2)], [H, U], "s0", "s0", None, U, "s1"),
+        ([OK, ("passed", 2, "a process forgot its colour")], [H, U], "s0", "s0", None, U, "s1"),
+        ([("passed", 2), ("failed", 0), ("passed", 4)], [V, U, V], "s2", None, "s0", V, None),
+        ([("passed", 2), ("passed", None)], [V, U], "s0", None, "s0", V, "s1"),
+        ([("passed", None)], [U], None, None, None, U, "s0"),
+        ([OK, ("passed", None), ("passed", None)], [H, U, U], "s0", "s0", None, U, "s1"),
+        ([OK, ("passed", None), OK], [H, U, H], "s2", "s2", None, H, None),
     ],
 )
 async def test_where_it_holds_and_where_it_broke_first(
@@ -86,47 +96,39 @@ async def test_where_it_holds_and_where_it_broke_first(
     last: str | None,
     last_ok: str | None,
     broke: str | None,
+    now: Holding,
+    since: str | None,
 ) -> None:
-    cluster = Ledger(tmp_path, *rounds).cluster
-    (found,) = await ops.invariants(cluster, "ns", "money")
-    assert found.name == "money"
+    """In the history, and in the list; what is not evaluated any more does not hold, whatever it was before."""
+    ledger = Ledger(tmp_path, *rounds)
+    (found,) = await ops.invariants(ledger.cluster, "ns", "money")
     assert [item.holding for item in reversed(found.evaluations)] == holding
     first = next(iter(found.violations), None)
-    named = [item.id if item else None for item in (found.last, found.last_ok, first)]
-    assert named == [last, last_ok, broke]
-    (listed,) = await ops.invariants(cluster, "ns")
-    assert (listed.last, listed.last_ok) == tuple(
-        it and msgspec.structs.replace(it, rows=()) for it in (found.last, found.last_ok)
+    listed = await ledger.listed()
+    named = (
+        found.last,
+        found.last_ok,
+        first,
+        listed.last,
+        listed.last_ok,
+        listed.not_evaluated_since,
+        listed.broke,
     )
-    if listed.last and listed.last.holding is Holding.VIOLATED:
-        assert listed.broke is not None and listed.broke.id == broke
+    ids = [item.id if item else None for item in named]
+    assert ids == [last, last_ok, broke, last, last_ok, since, broke if now is V else None]
+    assert (listed.name, listed.holding) == ("money", now)
 
 
-async def test_what_is_not_evaluated_any_more_does_not_hold(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever it was before: in the list, metrics, and the service."""
-    ledger = Ledger(tmp_path, OK, ("passed", None), ("passed", None))
-    (listed,) = await ops.invariants(ledger.cluster, "ns")
-    assert listed.holding is Holding.UNPROVEN
-    since = listed.not_evaluated_since
-    assert since is not None and since.id == "s1"
+async def test_the_service_and_its_metrics_have_what_is_not_evaluated_any_more(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, OK, ("passed", None))
     with served(ledger.cluster) as client:
         text = client.get("/metrics").text
         assert "snapkafka_invariant_violations{" not in text
         named = "snapkafka_invariant_not_evaluated_since_timestamp_seconds"
         assert [line for line in text.splitlines() if line.startswith(f"{named}{{")]
         answer = client.get("/v1/invariants").content
-    assert msgspec.json.decode(answer) == {
-        "invariants": [msgspec.json.decode(msgspec.json.encode(listed.listed()))]
-    }
-    ledger.take("passed", 0)
-    (listed,) = await ops.invariants(ledger.cluster, "ns")
-    assert (listed.holding, listed.not_evaluated_since) == (Holding.HOLDS, None)
-    ledger.take("passed", 2)
-    ledger.take("passed", None)
-    (listed,) = await ops.invariants(ledger.cluster, "ns")
-    assert listed.holding is Holding.VIOLATED
+    listed = msgspec.json.encode((await ledger.listed()).listed())
+    assert msgspec.json.decode(answer) == {"invariants": [msgspec.json.decode(listed)]}
 
 
 async def test_one_that_cannot_be_evaluated_leaves_the_others(tmp_path: Path) -> None:
@@ -163,18 +165,6 @@ async def test_the_history_has_the_rows_of_the_first_violation_and_of_the_newest
     assert found.broke is not None and (found.broke.id, found.broke.rows) == ("s1", ())
     assert f"{tmp_path}/s1.json" in found.broke.unreadable
     assert found.last is not None and (len(found.last.rows), found.last.unreadable) == (3, "")
-
-
-async def test_rows_of_a_contaminated_snapshot_violate_nothing(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path, OK)
-    ledger.take("passed", 2, contaminated="a process forgot its colour")
-    reading = await ops.read_ledger(ledger.cluster, "ns")
-    contaminated = [view.contaminated for view in reading.state.snapshots.values()]
-    assert contaminated == ["", "a process forgot its colour"]
-    (found,) = ops.invariants_in(reading)
-    assert [item.holding for item in found.evaluations] == [Holding.UNPROVEN, Holding.HOLDS]
-    assert (found.last, found.broke) == (found.last_ok, None)
-    assert found.last_ok is not None and found.last_ok.id == "s0"
 
 
 async def test_the_snapshot_in_which_an_invariant_broke_first_is_not_pruned_while_it_is_violated(

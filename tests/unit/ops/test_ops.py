@@ -22,9 +22,7 @@ from snapkafka.protocol import (
     Bye,
     Checkpoint,
     Dead,
-    Hello,
     LedgerRecord,
-    Pause,
     Status,
     Trigger,
     Verdict,
@@ -41,24 +39,26 @@ def cluster() -> FakeCluster:
     return FakeCluster()
 
 
-@pytest.fixture
-def paused(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> Paused:
-    return Paused(cluster, monkeypatch)
-
-
 class Paused(list[tuple[int, float]]):
     """The pauses before retries: number and length; a process that answers comes back in the `back`th."""
 
-    def __init__(self, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.cluster, self.back = cluster, 0
-        Worker(cluster.the_ledger, "shop", "orders", reports=False)
-        monkeypatch.setattr(snapshots, "pause_after", self._pause)
+    back = 0
 
-    def _pause(self, attempt: int, share: float, **bounds: float) -> float:
-        self.append((attempt, pause_after(attempt, share, **bounds)))
-        if len(self) == self.back:
-            Worker(self.cluster.the_ledger, "shop", "orders")
+
+@pytest.fixture
+def paused(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> Paused:
+    """Pauses that take no time; a process runs that never answers."""
+    found = Paused()
+    Worker(cluster.the_ledger, "shop", "orders", reports=False)
+
+    def pause(attempt: int, share: float, **bounds: float) -> float:
+        found.append((attempt, pause_after(attempt, share, **bounds)))
+        if len(found) == found.back:
+            Worker(cluster.the_ledger, "shop", "orders")
         return 0
+
+    monkeypatch.setattr(snapshots, "pause_after", pause)
+    return found
 
 
 def records(cluster: FakeCluster, kind: type[Kind]) -> list[Kind]:
@@ -68,30 +68,22 @@ def records(cluster: FakeCluster, kind: type[Kind]) -> list[Kind]:
 # -- trigger -------------------------------------------------------------------------------------------------
 
 
-async def test_what_takes_too_long_is_aborted_and_the_silent_are_named_dead(cluster: FakeCluster) -> None:
+async def test_what_takes_too_long_is_aborted_and_fails_until_it_is_retried(cluster: FakeCluster) -> None:
     """R12: a snapshot not captured in `ttl_ms` is aborted by whoever notices, who appends `Dead(p)`, so that the next
     one does not wait for it."""
     Worker(cluster.the_ledger, "shop", "orders")
     silent = Worker(cluster.the_ledger, "tills", "sales", reports=False)
-    with pytest.raises(SnapshotFailedError, match=r"100.*\d+.*tills"):
-        await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True, retries=0)
+    for _ in range(2):
+        with pytest.raises(SnapshotFailedError):
+            await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True, retries=0)
     (abort,) = records(cluster, Abort)
-    assert abort.code == "ttl"
-    assert f"process {silent.process}" in abort.culprit
+    assert abort.code == "ttl" and f"process {silent.process}" in abort.culprit
     assert [dead.dead for dead in records(cluster, Dead)] == [silent.process]
-
-
-async def test_a_failed_snapshot_stays_failed_until_it_is_retried(cluster: FakeCluster) -> None:
-    Worker(cluster.the_ledger, "shop", "orders", reports=False)
-    with pytest.raises(SnapshotFailedError):
-        await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True, retries=0)
-    with pytest.raises(SnapshotFailedError, match="100"):
-        await ops.trigger(cluster, "ns", snapshot_id="s")
-    Worker(cluster.the_ledger, "shop", "orders")
+    Worker(cluster.the_ledger, "tills", "sales")
     retried = await ops.trigger(cluster, "ns", snapshot_id="s", retries=1, wait=True)
     assert (retried.attempt, retried.status) == (2, Status.CAPTURED)
     assert await ops.trigger(cluster, "ns", snapshot_id="s", retries=1) == retried
-    with pytest.raises(BadInputError, match="retries"):
+    with pytest.raises(BadInputError):
         await ops.trigger(cluster, "ns", retries=1)
 
 
@@ -144,16 +136,6 @@ async def test_who_waits_tries_again_what_failed_by_something_that_passes(
 # -- list and show -------------------------------------------------------------------------------------------
 
 
-async def test_show_has_what_one_waits_for(cluster: FakeCluster) -> None:
-    Worker(cluster.the_ledger, "shop", "orders")
-    Worker(cluster.the_ledger, "tills", "sales", reports=False)
-    cluster.the_ledger.put(Hello(n=9, app="tills", missing=("to-pay",)))
-    started = await ops.trigger(cluster, "ns", snapshot_id="runs")
-    found = await ops.show(cluster, "ns", "runs", clock=lambda: started.triggered_ms + 250)
-    assert [(wait.app, wait.waited_ms) for wait in found.waits] == 2 * [("tills", 250)]
-    assert (found.status, found.positions, len(found.unread)) == (Status.CAPTURING, (), 1)
-
-
 async def test_shown_by_a_moment_is_the_last_one_captured_by_then(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "shop", "orders")
     one = await ops.trigger(cluster, "ns", snapshot_id="one", wait=True)
@@ -174,11 +156,9 @@ async def test_shown_by_a_moment_is_the_last_one_captured_by_then(cluster: FakeC
         await shown(captured_ms - 1)
     with pytest.raises(UnknownSnapshotError):
         await ops.show(cluster, "ns", "4711")
-
-    asked: list[dict[str, Any]] = [{}, {"name": "s", "at_ms": 0}]
-    for several in asked:
+    for name, at_ms in (("", None), ("s", 0)):
         with pytest.raises(BadInputError):
-            await ops.show(cluster, "ns", **several)
+            await ops.show(cluster, "ns", name, at_ms=at_ms)
 
 
 async def test_a_namespace_and_its_whole_ledger_are_needed(cluster: FakeCluster) -> None:
@@ -204,11 +184,10 @@ async def test_a_pause_aborts_what_is_under_way_and_refuses_what_comes(cluster: 
     assert (found.paused, found.changed, found.aborted) == (True, True, ("running",))
     with pytest.raises(SnapshotFailedError):
         await ops.trigger(cluster, "ns", snapshot_id=running.id)
-    with pytest.raises(TriggerRefusedError, match="paused"):
+    with pytest.raises(TriggerRefusedError):
         await ops.trigger(cluster, "ns")
     again = await ops.pause(cluster, "ns")
     assert (again.paused, again.changed, again.aborted) == (True, False, ())
-    assert len(records(cluster, Pause)) == 1
 
 
 async def test_an_app_that_is_gone_for_good_is_waited_for_no_more(cluster: FakeCluster) -> None:
@@ -231,55 +210,38 @@ async def test_an_app_that_is_gone_for_good_is_waited_for_no_more(cluster: FakeC
 # -- checkpoint ----------------------------------------------------------------------------------------------
 
 
-async def test_after_a_checkpoint_everybody_says_the_same_and_goes_on(cluster: FakeCluster) -> None:
-    """Twice, as the second ledger begins with a checkpoint itself."""
-    Worker(cluster.the_ledger, "shop", "orders")
+async def test_after_a_checkpoint_everybody_says_the_same_and_goes_on(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice, as the second ledger begins with a checkpoint itself. Its chunks are no larger than the ledger takes, and
+    what is young stays: who reads, and is not that far behind, misses nothing."""
+    monkeypatch.setattr(pruning, "RECORD_BYTES_MAX", 1_000)
+    ledger = cluster.the_ledger
+    for n in range(9):
+        Worker(ledger, f"app-{n}", "orders", partitions=4)
+    young = ledger.clock_ms
     for name in ("a", "b"):
         await ops.trigger(cluster, "ns", snapshot_id=name, wait=True)
     await ops.pause(cluster, "ns")
-    for _ in range(2):
-        before = await ops.list_snapshots(cluster, "ns")
-        end = len(cluster.the_ledger.entries)
-        found = await ops.checkpoint(cluster, "ns", now_ms=cluster.the_ledger.clock_ms, keep_ms=0)
-        assert (found.upto, cluster.the_ledger.first) == (end, end)
-        assert 0 < found.kept <= end
-        assert found.chunks == len(cluster.the_ledger.entries) - end
+    for now_ms, keep_ms in (
+        (young + pruning.KEEP_MS, pruning.KEEP_MS),
+        (young + 10**9, 0),
+        (young + 10**9, 0),
+    ):
+        before, end = await ops.list_snapshots(cluster, "ns"), len(ledger.entries)
+        found = await ops.checkpoint(cluster, "ns", now_ms=now_ms, keep_ms=keep_ms)
+        assert found.upto == ledger.first == (end if keep_ms == 0 else 18)
+        assert 0 < found.kept <= end and 1 < found.chunks == len(ledger.entries) - end
         assert await ops.list_snapshots(cluster, "ns") == before
-        assert [item.id for item in before] == ["a", "b"]
-    with pytest.raises(TriggerRefusedError, match="paused"):
+        again = await ops.checkpoint(cluster, "ns", now_ms=young)
+        assert (again.upto, again.records, ledger.first) == (0, 0, found.upto)
+    assert all(len(encode(chunk)) <= 1_000 for chunk in records(cluster, Checkpoint))
+    with pytest.raises(TriggerRefusedError):
         await ops.trigger(cluster, "ns")
     await ops.resume(cluster, "ns")
-    again = await ops.trigger(cluster, "ns", snapshot_id="c", wait=True)
-    assert again.status is Status.CAPTURED
+    assert (await ops.trigger(cluster, "ns", snapshot_id="c", wait=True)).status is Status.CAPTURED
     taken = await ops.trigger(cluster, "ns", snapshot_id="a")
     assert taken.epoch == before[0].epoch, "its name stays taken"
-
-
-async def test_what_is_young_stays_as_it_is(cluster: FakeCluster) -> None:
-    """Who reads the ledger, and is not that far behind, misses nothing."""
-    Worker(cluster.the_ledger, "shop", "orders")
-    ledger = cluster.the_ledger
-    young = ledger.clock_ms
-    await ops.trigger(cluster, "ns", wait=True)
-    found = await ops.checkpoint(cluster, "ns", now_ms=young + pruning.KEEP_MS)
-    assert ledger.first == found.upto == 2
-    found = await ops.checkpoint(cluster, "ns", now_ms=young)
-    assert (found.upto, found.records, ledger.first) == (0, 0, 2)
-
-
-async def test_chunks_are_no_larger_than_the_ledger_takes(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Reports of processes with many partitions are long."""
-    monkeypatch.setattr(pruning, "RECORD_BYTES_MAX", 1_000)
-    for n in range(9):
-        Worker(cluster.the_ledger, f"app-{n}", "orders", partitions=4)
-    await ops.trigger(cluster, "ns", snapshot_id="s", wait=True)
-    before = await ops.list_snapshots(cluster, "ns")
-    found = await ops.checkpoint(cluster, "ns", now_ms=cluster.the_ledger.clock_ms, keep_ms=0)
-    assert found.chunks > 1
-    assert all(len(encode(chunk)) <= 1_000 for chunk in records(cluster, Checkpoint))
-    assert await ops.list_snapshots(cluster, "ns") == before
 
 
 # -- verdicts, and the wait for a capture --------------------------------------------------------------------

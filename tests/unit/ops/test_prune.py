@@ -17,7 +17,6 @@ from snapkafka import manifest as manifests
 from snapkafka import ops
 from snapkafka.errors import BadInputError, BrokerUnavailableError, StorageError
 from snapkafka.manifest import FileEntry, LedgerEntry, Manifest, ParentEntry, Times
-from snapkafka.ports import Topic
 from snapkafka.protocol import RESTORE, Fork, Hello, Restore
 from snapkafka.query.locate import heads
 from tests.unit.base.test_manifest import example
@@ -156,21 +155,19 @@ async def test_what_to_keep_has_to_be_said_and_every_manifest_can_be_read(store:
 
 
 class Ledgers(FakeCluster):
-    """A cluster with these ledgers, and no other."""
+    """A cluster with the ledgers of these namespaces, and no other."""
 
     def __init__(self, *namespaces: str) -> None:
         super().__init__()
-        self.ledgers = {namespace: FakeLedger() for namespace in namespaces}
-        self.the_admin.topics = {f"_snapkafka.{namespace}": Topic(1) for namespace in namespaces}
-        self.opened: list[str] = []
+        self.add(*namespaces)
 
-    def ledger(self, namespace: str) -> FakeLedger:
-        self.opened.append(namespace)
-        return self.ledgers[namespace]
+    def add(self, *namespaces: str) -> None:
+        topics = (f"_snapkafka.{namespace}" for namespace in namespaces)
+        self.the_admin.ledgers |= {topic: FakeLedger(topic) for topic in topics}
 
-    def restore(self, namespace: str, *stages: Any, snapshot: str) -> None:
+    def restore(self, *stages: Any, snapshot: str = "tip") -> None:
         """Up to a stage of the plan `r`; its author is the second record."""
-        ledger = self.ledgers[namespace]
+        ledger = self.ledger("shop")
         begun = ledger.put(Restore(n=1, plan="r", stage="begun", snapshot=snapshot, apps=("a",)))
         author = ledger.put(Hello(n=2, app="snapkafka-restore", mode=RESTORE))
         assert author == begun + 1
@@ -178,62 +175,53 @@ class Ledgers(FakeCluster):
             ledger.put(Restore(n=n, plan="r", stage=stage, snapshot=snapshot, apps=("a",), author=author))
 
     def fork(self, name: str, source: str, snapshot: str) -> None:
+        self.add(f"fork.{name}.{source}")
         record = Fork(n=1, plan="f", fork=name, source=source, snapshot=snapshot, apps=("a",))
-        self.ledgers[f"fork.{name}.{source}"].put(record)
+        self.ledger(f"fork.{name}.{source}").put(record)
 
 
-async def stays(store: LocalStore, cluster: Ledgers, **policy: Any) -> dict[str, str]:
-    found = await ops.plan_pruning(store.uri, ops.Policy(**({"last": 1} | policy)), where=cluster)
+async def stays(store: LocalStore, cluster: Ledgers) -> dict[str, str]:
+    found = await ops.plan_pruning(store.uri, ops.Policy(last=1), where=cluster)
     return {item.id: item.why for item in found.kept}
 
 
-@pytest.mark.parametrize(
-    ("stages", "kept"), [((), "begun"), (("appending",), "appending"), (("done",), ""), (("aborted",), "")]
-)
-async def test_what_an_open_restore_names_stays_and_what_it_builds_on(
-    store: LocalStore, stages: tuple[str, ...], kept: str
+ELSEWHERE = "the ledger of its namespace is not in this cluster"
+BELOW = {"root": "tip builds on it"}
+#: What is in the ledgers of `shop` and `bank`, and what stays of `shop` for it, but for its newest one.
+IN_USE: list[tuple[Callable[[Ledgers], object], dict[str, str]]] = [
+    (lambda it: it.restore(), {"tip": "plan r restores it, and is begun"} | BELOW),
+    (lambda it: it.restore("appending"), {"tip": "plan r restores it, and is appending"} | BELOW),
+    (lambda it: it.restore("done"), {}),
+    (lambda it: it.restore("aborted"), {}),
+    (lambda it: it.fork("staging", "shop", "tip"), {"tip": "fork staging was created from it"} | BELOW),
+    (lambda it: it.fork("demo", "bank", "other"), {"other": "fork demo was created from it"}),
+    (lambda it: it.add("fork.new.shop"), {}),
+    (
+        lambda it: it.the_admin.ledgers.pop("_snapkafka.shop"),
+        dict.fromkeys(("root", "tip", "other"), ELSEWHERE),
+    ),
+]
+
+
+@pytest.mark.parametrize(("use", "kept"), IN_USE)
+async def test_what_restores_and_forks_name_stays_and_what_it_builds_on(
+    store: LocalStore, use: Callable[[Ledgers], object], kept: dict[str, str]
 ) -> None:
     for epoch, (name, parent) in enumerate((("root", ""), ("tip", "root"), ("other", ""), ("new", "")), 1):
         put(store, name, epoch, parent=parent)
-    cluster = Ledgers("shop")
-    cluster.restore("shop", *stages, snapshot="tip")
-    needed = {"tip": f"plan r restores it, and is {kept}", "root": "tip builds on it"} if kept else {}
-    assert await stays(store, cluster) == {"new": "newest good snapshot"} | needed
-
-
-async def test_what_a_fork_was_created_from_stays_as_long_as_the_fork(store: LocalStore) -> None:
-    put_all(store, "old", "older", "new")
-    put(store, "other", 4, namespace="bank")
-    put(store, "bank", 5, namespace="bank")
-    cluster = Ledgers("shop", "bank", "fork.staging.shop", "fork.demo.bank", "fork.new.shop")
-    cluster.fork("staging", "shop", "old")
-    cluster.fork("demo", "bank", "other")
-    assert await stays(store, cluster) == {
-        "old": "fork staging was created from it",
-        "new": "newest good snapshot",
-        "other": "fork demo was created from it",
-        "bank": "newest good snapshot",
-    }
-    del cluster.ledgers["fork.staging.shop"], cluster.the_admin.topics["_snapkafka.fork.staging.shop"]
-    assert set(await stays(store, cluster)) == {"new", "other", "bank"}
-
-
-async def test_nothing_goes_of_a_namespace_whose_ledger_is_elsewhere(store: LocalStore) -> None:
-    put_all(store, "old", "new")
-    put(store, "bank-old", 1, namespace="bank")
-    put(store, "bank-new", 2, namespace="bank")
-    found = await stays(store, Ledgers("bank"))
-    assert found["old"] == "the ledger of its namespace is not in this cluster"
-    assert set(found) == {"old", "new", "bank-new"}
+    for epoch, name in enumerate(("bank-old", "bank-new"), 1):
+        put(store, name, epoch, namespace="bank")
+    cluster = Ledgers("shop", "bank")
+    use(cluster)
+    assert await stays(store, cluster) == dict.fromkeys(("new", "bank-new"), NEWEST) | kept
 
 
 async def test_ledgers_are_read_only_where_something_would_go(store: LocalStore) -> None:
     put(store, "new", 1)
     cluster = Ledgers("shop")
-    assert await stays(store, cluster) == {"new": "newest good snapshot"}
+    cluster.ledger("shop").failure = BrokerUnavailableError("no broker answers")
+    assert await stays(store, cluster) == {"new": NEWEST}
     put(store, "old", 0)
-    assert cluster.opened == []
-    cluster.ledgers["shop"].failure = BrokerUnavailableError("no broker answers")
     with pytest.raises(BrokerUnavailableError):
         await stays(store, cluster)
 
@@ -245,7 +233,7 @@ async def test_what_is_needed_by_now_stays(store: LocalStore) -> None:
     cluster, policy = Ledgers("shop"), ops.Policy(last=1)
     planned = await ops.plan_pruning(store.uri, policy, where=cluster)
     assert [item.id for item in planned.removed] == ["old", "restored", "again", "parent"]
-    cluster.restore("shop", snapshot="restored")
+    cluster.restore(snapshot="restored")
     put(store, "child", 9, parent="parent")
     put(store, "again", 2, days_old=-1, files=("again/state/more",))
     done = await ops.prune(store.uri, policy, planned, where=cluster)
@@ -256,37 +244,25 @@ async def test_what_is_needed_by_now_stays(store: LocalStore) -> None:
 # -- removing ------------------------------------------------------------------------------------------------
 
 
-async def test_manifest_files_and_folder_go_and_nothing_else(store: LocalStore) -> None:
-    put(store, "old", 1)
+async def test_manifest_files_and_folder_go_and_nothing_else(tmp_path: Path) -> None:
+    """A path that leads out of its folder is not followed."""
+    store, everywhere = LocalStore(tmp_path / "in"), LocalStore(tmp_path)
+    theirs = "new/state/part-00000.parquet"
+    put(store, "old", 1, files=("../outside.txt", theirs, f"old/../{theirs}"))
     put(store, "new", 2)
-    for name in ("notes.txt", "settings.json", "copy.json", "somebody.tmp-backup"):
+    put(store, "older", 0)
+    for name in ("../outside.txt", "notes.txt", "settings.json", "somebody.tmp-backup", "old/state/mine.csv"):
         (store.root / name).write_text("{}")
     (store.root / "copy.json").write_text(store.manifest_path("old").read_text())
     (store.root / "empty").mkdir()
-    put(store, "older", 0)
-    (store.root / "old" / "state" / "mine.csv").write_text("1")
-    before = names(store)
+    before = names(everywhere)
     done = await prune(store, last=1)
     assert [item.id for item in done.removed] == ["old", "older"]
-    gone = {f"{name}{rest}" for name in ("old", "older") for rest in (".json", "/state/part-00000.parquet")}
-    assert {*before} - {*names(store)} == gone
-    assert (store.root / "empty").is_dir() and not (store.root / "older").exists()
-
-
-@pytest.mark.parametrize(
-    "path", ["../outside.txt", "new/state/part-00000.parquet", "old/../new/state/part-00000.parquet"]
-)
-async def test_a_path_that_leads_out_of_its_folder_is_not_followed(tmp_path: Path, path: str) -> None:
-    store = LocalStore(tmp_path / "in")
-    (tmp_path / "outside.txt").write_text("precious")
-    put(store, "new", 2)
-    put(store, "old", 1, files=(path,))
-    before = names(LocalStore(tmp_path))
-    await prune(store, last=1)
-    assert set(before) - set(names(LocalStore(tmp_path))) == {
-        "in/old.json",
-        "in/old/state/part-00000.parquet",
+    gone = {
+        f"in/{name}{rest}" for name in ("old", "older") for rest in (".json", "/state/part-00000.parquet")
     }
+    assert {*before} - {*names(everywhere)} == gone
+    assert (store.root / "empty").is_dir() and not (store.root / "older").exists()
 
 
 async def test_the_manifest_goes_first(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +277,7 @@ async def test_the_manifest_goes_first(store: LocalStore, monkeypatch: pytest.Mo
         unlink(path, missing_ok)
 
     monkeypatch.setattr(Path, "unlink", killed)
-    with pytest.raises(StorageError, match="killed"):
+    with pytest.raises(StorageError):
         await prune(store, last=1)
     monkeypatch.undo()
     assert [manifest.id for manifest in heads(store)] == ["new"]
