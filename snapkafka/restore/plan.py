@@ -164,9 +164,8 @@ class Recovered:
 
 def raise_refused(plan: Plan) -> None:
     if plan.refusals:
-        reasons = "; ".join(f"{item.what} ({item.code})" for item in plan.refusals)
-        codes = [item.code for item in plan.refusals]
-        raise plan.error(f"nothing was changed: {reasons}", hint=plan.refusals[0].hint, codes=codes)
+        what = "nothing was changed: " + "; ".join(f"{item.what} ({item.code})" for item in plan.refusals)
+        raise plan.error(what, hint=plan.refusals[0].hint, codes=[item.code for item in plan.refusals])
 
 
 def raise_changed(confirmed: Plan, now: Plan) -> None:

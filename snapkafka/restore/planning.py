@@ -311,8 +311,5 @@ async def _acquire(
             notify(f"waiting for another run to end: it holds consumer group {hold.group}")
             said = True
     hosts = ", ".join(sorted({it.host.lstrip("/") for it in members}))
-    raise refused(
-        f"nothing was changed: consumer group {hold.group} is in use on {hosts} ({code})",
-        hint=HINTS[code],
-        codes=[code],
-    )
+    what = f"nothing was changed: consumer group {hold.group} is in use on {hosts} ({code})"
+    raise refused(what, hint=HINTS[code], codes=[code])

@@ -259,12 +259,13 @@ async def refuse_restored(app: Any, why: str) -> None:
                 "snapkafka: could not check whether this app was restored: %r", error, extra=about()
             )
         return
-    plans = [note.removeprefix(RESTORED_METADATA) for note in notes if note.startswith(RESTORED_METADATA)]
-    if plans:
+    if plans := sorted(
+        it.removeprefix(RESTORED_METADATA) for it in notes if it.startswith(RESTORED_METADATA)
+    ):
         raise InstallError(
-            f"the offsets of group {app.conf.id} were set by a restore (plan {', '.join(sorted(plans))}), and {why}",
+            f"the offsets of group {app.conf.id} were set by a restore (plan {', '.join(plans)}), and {why}",
             hint="start it with snapkafka until every input has passed these offsets: else events run twice",
-            plans=sorted(plans),
+            plans=plans,
         )
 
 
