@@ -259,14 +259,13 @@ async def refuse_restored(app: Any, why: str) -> None:
                 "snapkafka: could not check whether this app was restored: %r", error, extra=about()
             )
         return
-    if plans := sorted(
-        it.removeprefix(RESTORED_METADATA) for it in notes if it.startswith(RESTORED_METADATA)
-    ):
-        raise InstallError(
-            f"the offsets of group {app.conf.id} were set by a restore (plan {', '.join(plans)}), and {why}",
-            hint="start it with snapkafka until every input has passed these offsets: else events run twice",
-            plans=plans,
+    plans = sorted(it.removeprefix(RESTORED_METADATA) for it in notes if it.startswith(RESTORED_METADATA))
+    if plans:
+        what = (
+            f"the offsets of group {app.conf.id} were set by a restore (plan {', '.join(plans)}), and {why}"
         )
+        hint = "start it with snapkafka until every input has passed these offsets: else events run twice"
+        raise InstallError(what, hint=hint, plans=plans)
 
 
 def _read(mark: Path) -> str:
