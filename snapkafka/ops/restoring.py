@@ -164,11 +164,9 @@ async def _compared(target: Target) -> tuple[CheckedTable, ...]:
     late = [tp for tp in ends if stable[tp] < ends[tp]]
     reasons += [("transaction-open", f"a transaction on {tp} is open") for tp in late[:1]]
     if reasons:
-        found = "; ".join(f"{what} ({code})" for code, what in reasons)
+        what = "nothing was compared: " + "; ".join(f"{of} ({code})" for code, of in reasons)
         hint = "stop all workers; a broker aborts a transaction after 60 s"
-        raise RestoreRefusedError(
-            f"nothing was compared: {found}", hint=hint, codes=[it for it, _ in reasons]
-        )
+        raise RestoreRefusedError(what, hint=hint, codes=[code for code, _ in reasons])
 
     def is_void(record: KafkaRecord) -> bool:
         sender = sender_of(record, target.ledger_id)

@@ -261,9 +261,8 @@ async def refuse_restored(app: Any, why: str) -> None:
         return
     plans = sorted(it.removeprefix(RESTORED_METADATA) for it in notes if it.startswith(RESTORED_METADATA))
     if plans:
-        what = (
-            f"the offsets of group {app.conf.id} were set by a restore (plan {', '.join(plans)}), and {why}"
-        )
+        named = ", ".join(plans)
+        what = f"the offsets of group {app.conf.id} were set by a restore (plan {named}), and {why}"
         hint = "start it with snapkafka until every input has passed these offsets: else events run twice"
         raise InstallError(what, hint=hint, plans=plans)
 
