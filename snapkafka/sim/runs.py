@@ -112,6 +112,7 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
     found = causal(truth_of(world, view, replays=otherwise is Verdict.VERIFIED_WITH_REPLAYS))
     found += [] if not verdict.good else list(_unreported(world, view))
     found += _aligned(world, view, in_flight_of_living)
+    found += _handed_over(world, epoch)
     if verdict.good and world.fold.lost_from is not None and snapshot.captured_at >= world.fold.lost_from:
         found.append(Violation("lost", f"the ledger had lost its tail when snapshot {epoch} was captured"))
     if world.plan.stripped and not _shows_stripping(world, view):
@@ -144,6 +145,16 @@ def _aligned(world: World, view: CutView, in_flight: int) -> Iterator[Violation]
     if in_flight:
         what = f"snapshot {view.epoch} is aligned, and {in_flight} messages are in flight"
         yield Violation("aligned", what)
+
+
+def _handed_over(world: World, epoch: int) -> Iterator[Violation]:
+    """Check that whoever hands over its state stood there then where it has cut."""
+    for process, (_, report) in world.fold.snapshots[epoch].reports.items():
+        given = world.given.get((world.broker.ledger_id, process, epoch))
+        if world.fold.app_of(process) in world.plan.states and given != report.positions:
+            yield Violation(
+                "state", f"process {process} cut for snapshot {epoch}, and handed over another state"
+            )
 
 
 def _unreported(world: World, view: CutView) -> Iterator[Violation]:

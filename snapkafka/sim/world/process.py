@@ -131,8 +131,10 @@ class Process(Runner):
         getattr(self, "_" + kind.replace("-", "_"))(what)
 
     def _state(self, _: object) -> None:
-        self.world.count("states_given")
-        self.feed(StateGiven(epoch=self.machine.aligner.awaits_state()[0]))
+        world, epoch = self.world, self.machine.aligner.awaits_state()[0]
+        world.count("states_given")
+        world.given[world.broker.ledger_id, self._id, epoch] = self.machine.positions.note()
+        self.feed(StateGiven(epoch=epoch))
 
     def _announce(self, _: object) -> None:
         """Feed the broker's answer to the machine: the offsets recovered then, and those committed by now."""

@@ -11,7 +11,7 @@ from snapkafka.checks import stopped_app
 from snapkafka.errors import TriggerRefusedError
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import Hello, LedgerRecord, LogEnd, StoppedApp, TopicPartition
+from snapkafka.protocol.records import Hello, LedgerRecord, LogEnd, Position, StoppedApp, TopicPartition
 from snapkafka.wire.headers import HEADER
 
 from .broker_log import SimBroker, SimStored
@@ -58,6 +58,8 @@ class Surroundings:
         #: Seqs whose sender was notified of their failure, and that are in no log: (ledger, process, place, epoch).
         self.lost: set[tuple[int, int, TopicPartition, int, int]] = set()
         self.ran: dict[tuple[int, int], str] = {}  # (ledger, epoch) -> why an app that was stopped has run
+        #: Where a process stood when it handed over its state, by ledger, process and epoch.
+        self.given: dict[tuple[int, int, int], tuple[Position, ...]] = {}
         #: Seqs that ever failed for their sender, and were not undone: (ledger, process, place, seq).
         self.reported_failed: set[tuple[int, int, TopicPartition, int]] = set()
 

@@ -138,6 +138,11 @@ def unsettled(plan: WorldPlan) -> WorldPlan:
     return faults()(more(time_out=0.05, land_late=0.03, queue_again=0.006)(plan))
 
 
+def handing_over(plan: WorldPlan) -> WorldPlan:
+    """Let the processes of every other app hand over their state before they cut, as remote ones do."""
+    return replace(plan, states=tuple(app.name for app in plan.apps[::2]))
+
+
 def losing(plan: WorldPlan) -> WorldPlan:
     """The ledger loses its tail, several times before anybody notices."""
     kept = {fault: share for fault, share in plan.faults.items() if fault not in ("forge", "recreate")}
@@ -168,6 +173,8 @@ leaving_unseen: Final = changed(
     hear=HEARD,
     snapshots=12,
 )
+#: Ledgers are recreated in the midst of events, whose inputs move.
+reborn: Final = faults(recreate=0.01, rebalance=0.02)
 #: One worker commits its transactions long after it could have closed, and dies sometimes; or it aborts some.
 in_transactions: Final = changed(
     alone(apps=1, workers=1, slow=dict.fromkeys(("post", "ledger", "ack"), 20.0), crash=0.01, restart=0.1),

@@ -54,8 +54,8 @@ from .plans import Plan, as_it_is, deaf, faults, sober
 CAUSAL: Final = frozenset({"whole", "consistent", "channels"})
 LIVENESS: Final = CAUSAL | {"liveness"}
 #: What is wrong with a verdict: a sound snapshot is accused, or doubted for what its event undid, or what a process
-#: reports as lost is not in it.
-VERDICT: Final = frozenset({"accused", "doubted", "lost", "unlisted", "aligned"})
+#: reports as lost is not in it, or it holds another state than was handed over.
+VERDICT: Final = frozenset({"accused", "doubted", "lost", "unlisted", "aligned", "state"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,7 @@ BELIEVES: Final = edit(
     "may and self.ledger.is_epoch(epoch)",
     "True",
 )
+OF_EARLIER: Final = "any(event in earlier.running for earlier in self.earlier)"
 READS_UNNOTICED: Final = edit(Colours, "touch", "(written, max(read, epoch))", "(written, read)")
 CHANGES_UNNOTICED: Final = edit(
     Colours, "hold", "unrecorded=unrecorded", "unrecorded=False", "if unrecorded else", "if False else"
@@ -227,6 +228,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant("R12 back: who was taken for dead, unnoticed", small="zombie", path=CAME_BACK).patched(
         always(LedgerState, "_came_back")
+    ),
+    Mutant("R12 effects: of events of an earlier id, nobody's", plans.reborn, 12).patched(
+        both(edit(Work, "send_entered", OF_EARLIER, "False"), edit(Work, "send_at_once", OF_EARLIER, "False"))
+    ),
+    Mutant("R11 successor: of a lost ledger, no earlier reader", plans.reborn, 12).patched(
+        edit(gather, "_with_successors", "was == SOMEBODY or ", "")
     ),
     Mutant("R10 undone: all that ran before a revocation", small="went-back").patched(
         edit(cut.Positions, "take", "offset if undone_from is None else ", "")
@@ -349,6 +356,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     wrong("R11 lost: a snapshot of after the loss stands", plans.unnoticed, 29).patched(
         edit(LedgerState, "_tail_lost", "snapshot.contaminated = ", "_ = ")
+    ),
+    wrong("R2 state: cut before it is handed over", plans.handing_over, 0).patched(
+        edit(aligner.Aligner, "due", "elif item.state is False:", "elif False:")
+    ),
+    wrong("R2 unasked: cut without any", plans.handing_over, 0).patched(
+        edit(WorkerProtocol, "_begin_to_wait", "elif self._asks_state:", "elif False:")
     ),
     wrong("R16 in flight: whatever was to be aligned is", plans.aligned_slowly, 1).patched(
         always(alignment, "in_flight")
