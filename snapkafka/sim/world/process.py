@@ -133,7 +133,7 @@ class Process(Runner):
     def _state(self, _: object) -> None:
         world, epoch = self.world, self.machine.aligner.awaits_state()[0]
         world.count("states_given")
-        world.given[world.broker.ledger_id, self._id, epoch] = self.machine.positions.note()
+        world.given[world.broker.ledger_id, self.machine.author, epoch] = self.machine.positions.note()
         self.feed(StateGiven(epoch=epoch))
 
     def _announce(self, _: object) -> None:

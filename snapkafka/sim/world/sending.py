@@ -61,10 +61,6 @@ class Sender(MachineDriver):
         self.fenced: set[int] = set()  # executions of which nothing will be committed any more
         self.bare = False  # a worker without snapkafka, or one that goes on without taking part
 
-    @property
-    def _id(self) -> int:
-        return NOBODY if self.machine.process is None else self.machine.process
-
     @abstractmethod
     def _settled(self, sending: SimSending) -> None:
         """Note that a send is settled for good."""
@@ -162,7 +158,7 @@ class Sender(MachineDriver):
             self.transaction.append(sending)
         sending.offset = world.broker.append(tp, sending.record)
         if not sending.stamped:
-            world.broker.unstamped[tp, sending.offset] = NOBODY if sending.bare else self._id
+            world.broker.unstamped[tp, sending.offset] = NOBODY if sending.bare else self.machine.author
             world.counts["bare_sends"] += sending.bare
         if sending.record.step >= 0:
             world.history.steps[sending.record.step].record = (tp, sending.offset)
@@ -246,6 +242,6 @@ class Sender(MachineDriver):
             self.outbox.setdefault(tp, deque()).append(SimSending(tp, record, epoch=action.epoch))
 
     def _stamped(self, record: SimStored, epoch: int, seq: int) -> SimStored:
-        record.process, record.ledger = self._id, self.world.broker.ledger_id
+        record.process, record.ledger = self.machine.author, self.world.broker.ledger_id
         record.epoch, record.seq = epoch, seq
         return record

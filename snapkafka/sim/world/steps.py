@@ -4,8 +4,9 @@ chance."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from snapkafka.protocol.events import Absence, LedgerRecreated
 from snapkafka.protocol.ledger_state import LedgerState
@@ -16,6 +17,7 @@ from .broker_log import COMMITTED, FORGER, SimStored
 from .process import Process
 from .world import World
 
+T = TypeVar("T")
 #: Stands for every process of a ledger that is gone.
 GONE: Final = -2
 #: So many records are lost at once, as far as there are so many: mostly few.
@@ -103,23 +105,17 @@ def strike(world: World) -> bool:
             world.crash(world.rng.choice(mortal))
     elif world.chance("restart"):
         missing = [a.name for a in world.plan.apps if sum(p.app is a for p in world.processes) < a.workers]
-        if not missing:
-            return False
-        world.launch(world.rng.choice(missing))
+        return _one(world, missing, world.launch)
     elif world.chance("rebalance"):
         world.unbalanced.add(world.rng.choice(world.plan.apps).name)
     elif processes and world.chance("pause"):
         world.rng.choice(processes).paused = True
         world.count("pauses")
     elif world.chance("wake"):
-        return _wake(world)
+        return _one(world, [p for p in world.processes if p.paused], _wake)
     elif world.chance("expire"):
         asking = [(p, epoch) for p in processes for epoch in sorted(p.timers & world.fold.open.keys())]
-        if not asking:
-            return False
-        process, epoch = world.rng.choice(asking)
-        world.count("expired")
-        process.expire(epoch)
+        return _one(world, asking, _expire)
     elif processes and world.chance("stop"):
         return world.stop(world.rng.choice(processes))
     elif world.chance("partition"):
@@ -142,18 +138,18 @@ def strike(world: World) -> bool:
     elif processes and world.chance("absent"):
         _absent(world, world.rng.choice(processes))
     elif world.chance("impatient"):
-        return _go_on_unannounced(world, processes)
+        waiting = [p for p in processes if p.machine.process is not None and not (p.joined or p.impatient)]
+        return _one(world, waiting, _go_on_unannounced)
     elif world.chance("stand-down"):
-        taking_part = [p for p in processes if p.joined]
-        if not taking_part:
-            return False
-        world.rng.choice(taking_part).stand_down()
+        return _one(world, [p for p in processes if p.joined], Process.stand_down)
     elif world.chance("recreate-topic"):
         _recreate_topic(world)
     elif world.chance("hang"):
-        return _hang(world)
+        outside = [p for p in world.processes if p.joined and p.app.name not in world.plan.scope]
+        return _one(world, [p for p in outside if not p.hung], _hang)
     elif world.chance("abort"):
-        return _abort(world, processes)
+        able = [p for p in processes if p.may_abort()]
+        return _one(world, able, lambda process: process.perform("abort-transaction", None))
     elif processes and world.chance("skip"):
         return world.rng.choice(processes).skip()
     elif processes and world.chance("window"):
@@ -163,35 +159,32 @@ def strike(world: World) -> bool:
     return True
 
 
-def _abort(world: World, processes: list[Process]) -> bool:
-    """Let a process abort its transaction, and go back."""
-    able = [p for p in processes if p.may_abort()]
-    if not able:
-        return False
-    world.rng.choice(able).perform("abort-transaction", None)
-    return True
+def _one(world: World, able: list[T], suffer: Callable[[T], object]) -> bool:
+    """Let one of those suffer that can; return whether there is one."""
+    if able:
+        suffer(world.rng.choice(able))
+    return bool(able)
 
 
-def _hang(world: World) -> bool:
-    """Let the ledger hang for a worker of an app out of scope."""
-    outside = [p for p in world.processes if p.joined and p.app.name not in world.plan.scope and not p.hung]
-    if not outside:
-        return False
-    world.rng.choice(outside).hung = True
-    world.count("hung")
-    return True
+def _expire(asking: tuple[Process, int]) -> None:
+    process, epoch = asking
+    process.world.count("expired")
+    process.expire(epoch)
 
 
-def _wake(world: World) -> bool:
+def _hang(process: Process) -> None:
+    """Let the ledger hang for a process."""
+    process.hung = True
+    process.world.count("hung")
+
+
+def _wake(process: Process) -> None:
     """Resume a paused process; if its group had expelled it meanwhile, it is a zombie for a while."""
-    asleep = [p for p in world.processes if p.paused]
-    if not asleep:
-        return False
-    process = world.rng.choice(asleep)
+    world = process.world
     if process.connected and world.rng.random() < 0.5:
         process.connected = False  # the group gives up on it, and somebody else reads its inputs
         world.unbalanced.add(process.app.name)
-        return True
+        return
     process.paused = False
     if not process.connected and process.consumer.generation != world.generation[process.app.name]:
         world.count("zombies")
@@ -204,7 +197,6 @@ def _wake(world: World) -> bool:
     if not process.connected:
         process.connected = True
         world.unbalanced.add(process.app.name)
-    return True
 
 
 def _forge(world: World) -> None:
@@ -248,14 +240,10 @@ def _absent(world: World, process: Process) -> None:
     process.feed(Absence(over=True))
 
 
-def _go_on_unannounced(world: World, processes: list[Process]) -> bool:
+def _go_on_unannounced(process: Process) -> None:
     """Let a worker run its inputs unannounced: it has waited long enough for the ledger (R15)."""
-    waiting = [p for p in processes if p.machine.process is not None and not (p.joined or p.impatient)]
-    if not waiting:
-        return False
-    world.count("unannounced")
-    world.rng.choice(waiting).go_on()
-    return True
+    process.world.count("unannounced")
+    process.go_on()
 
 
 def _recreate_topic(world: World) -> None:
