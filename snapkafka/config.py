@@ -16,6 +16,8 @@ from snapkafka.units import duration_ms
 #: How far an app is rolled out.
 Mode = Literal["off", "observe", "stamp", "on"]
 MODES: Final = get_args(Mode)
+#: Which of the timer's snapshots send markers.
+Marking = Literal["always", "sampled", "never"]
 #: What may stand in the name of a Kafka topic, which the namespace becomes a part of: `_snapkafka.<namespace>`.
 NAMESPACE: Final = re.compile(r"[A-Za-z0-9._-]+")
 #: Kafka takes names of 249 characters; the prefix has eleven, group names ("snapkafka.<namespace>.<app>") have more.
@@ -38,7 +40,7 @@ class Config:
             86,400,000.
         every: seconds between snapshots, 1 or more; `None`: only on request. All workers may have the timer: there is
             one snapshot each time.
-        min_pause: seconds without a snapshot before the timer asks for the next.
+        markers: which of the timer's snapshots have markers: `"always"`, `"never"`, or `"sampled"`: each tenth.
         sources: topics written by apps with snapkafka and from outside, whose external records are no effects of what
             these apps send: they leave no snapshot `VERIFIED_OPEN`. Nothing checks that.
         changelog_lag: for how long no record of the app's changelogs is compacted, such as `"24h"`: for as long a
@@ -53,7 +55,7 @@ class Config:
     ttl_ms: Annotated[int, Meta(ge=TTL_MS_RANGE[0], le=TTL_MS_RANGE[1])] = 5_000
     # Somebody who wants more than one a second triggers by himself; 1e9 s are for ever.
     every: Annotated[float, Meta(ge=1, le=1e9)] | None = None
-    min_pause: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
+    markers: Marking = "sampled"
     web: bool = True
     sources: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     changelog_lag: str | None = None
@@ -96,7 +98,7 @@ class Settings(TypedDict, total=False):
     cause: bool
     ttl_ms: int
     every: float | None
-    min_pause: float
+    markers: Marking
     web: bool
     sources: Collection[str]
     changelog_lag: str | None

@@ -71,14 +71,12 @@ async def succeed(
     every_s: float = EVERY_S,
 ) -> T:
     """Do a work until it succeeds; of these failures only the one at the deadline is raised."""
-    deadline = time.monotonic() + within_s
-    while True:
+    async for _ in Tries(within_s, every_s):
         try:
             return await work()
-        except failures:
-            if time.monotonic() >= deadline:
-                raise
-        await asyncio.sleep(every_s)
+        except failures as error:
+            failure = error
+    raise failure
 
 
 @asynccontextmanager

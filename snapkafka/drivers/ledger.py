@@ -50,13 +50,11 @@ class LedgerFollower:
 
     Attributes:
         reads: whether the ledger is read, or will be.
-        quiet_since: since when no snapshot has been in progress, by the clock of the loop.
     """
 
     def __init__(self, host: Any) -> None:  # the `Process`, which imports this module
         self._host = host
         self._machine: WorkerProtocol = host.machine
-        self.quiet_since = float("-inf")  # no snapshot under way
         self.reads = True
         self._appended_hello: float | None = None  # the latest Hello was acknowledged
         self._hello_at: int | None = None  # and where it stands
@@ -156,8 +154,6 @@ class LedgerFollower:
                     what = "captured" if why is None else f"failed ({why.code}): {why.reason}"
                     told = "snapshot %s %s", view.trigger.id, what
                     self._host.log(*told, level=logging.INFO, epoch=view.epoch)
-        if before and not ledger.open:
-            self.quiet_since = self._host.loop.time()
 
     def _joined(self, hello: Entry) -> None:
         """Report since when the app ran before its `Hello`, as an offset. The time between the two is measured here

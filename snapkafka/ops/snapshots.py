@@ -148,6 +148,8 @@ async def _triggered(work: Opened, record: Trigger) -> SnapshotView:
 
 #: How often progress is reported though nothing happened, so that a person sees time pass.
 TICK_S: Final = 0.25
+#: The records of a capture come within milliseconds: they are taken in at once after so long a rest.
+REST_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +220,7 @@ async def follow(
 
 
 async def _read(work: Opened, changed: asyncio.Event) -> None:
-    async for entry in work.ledger.read(work.reading.state.end):
+    async for entry in work.ledger.read(work.reading.state.end, rest=partial(asyncio.sleep, REST_S)):
         work.reading.apply(entry)
         changed.set()
 
@@ -240,8 +242,7 @@ async def _give_up(work: Opened, view: SnapshotView) -> None:
 
 
 def _progress(work: Opened, view: SnapshotView, waited_ms: int) -> CaptureProgress:
-    state = work.reading.state
-    waits = state.waiting(view.epoch)
+    waits = work.reading.state.waiting(view.epoch)
     needed = len(view.required) + len(view.expected)
     rows = details(work.reading, view, work.reading.times_ms[view.epoch - 1] + waited_ms).waits
     return CaptureProgress(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from typing import Final
+from typing import Any, Final
 
 from snapkafka.errors import SnapkafkaError
 from snapkafka.protocol.records import PAUSE_MOST_S, PAUSE_S, RETRIES, RETRYABLE
@@ -21,6 +21,9 @@ from ..process import Process
 #: Of the period, and at most: by so much a worker asks late, so that most see that another one has asked.
 JITTER: Final = 0.1
 JITTER_MAX_S: Final = 5.0
+#: Of the moments, one in so many has markers: each wakes the consumer, the loop and an agent of all who read there, and
+#: headers mark the cut as well.
+MARKED: Final[dict[str, float]] = {"always": 1, "sampled": 10, "never": float("inf")}
 #: So often a snapshot is looked at that is under way.
 POLL_S: Final = 0.1
 
@@ -35,23 +38,25 @@ def moment_id(moment: float, every: float) -> str:
 async def run_timer(host: Process, every: float) -> None:
     """Request a snapshot every so many seconds, until cancelled."""
     while True:
-        moment = (time.time() // every + 1) * every  # the same for all workers
+        number = time.time() // every + 1  # the same for all workers
+        moment = number * every
         jitter = random.random() * min(JITTER * every, JITTER_MAX_S)
         await asyncio.sleep(max(0.0, moment - time.time()) + jitter)
         name = moment_id(moment, every)
         if _not_now(host, name):
             continue
         try:
-            await _take(host, name, host.config.ttl_ms)
+            markers = number % MARKED[host.config.markers] == 0
+            await _take(host, name, host.config.ttl_ms, markers=markers)
         except SnapkafkaError as error:
             host.log("no snapshot %s: %s (%s)", name, error, error.hint, snapshot=name)
 
 
-async def _take(host: Process, name: str, ttl_ms: int) -> None:
+async def _take(host: Process, name: str, ttl_ms: int, **options: Any) -> None:
     """Request a snapshot, and again if it fails by something that passes."""
     ledger = host.machine.ledger
     for attempt in range(1, RETRIES + 2):
-        await host.trigger(name, attempt=attempt, ttl_ms=ttl_ms)
+        await host.trigger(name, attempt=attempt, ttl_ms=ttl_ms, **options)
         async for _ in Tries(2 * ttl_ms / 1_000, POLL_S):
             view = ledger.snapshots.get(ledger.by_id.get((name, attempt), 0))
             if view is not None and not view.open:
@@ -62,8 +67,6 @@ async def _take(host: Process, name: str, ttl_ms: int) -> None:
 
 
 def _not_now(host: Process, name: str) -> bool:
-    """Return whether this worker requests no snapshot now: another one has, or it takes no part; one is running, or has
-    just ended."""
-    ledger, quiet_s = host.machine.ledger, host.loop.time() - host.follower.quiet_since
-    triggered = (name, 1) in ledger.by_id or host.machine.process is None
-    return triggered or bool(ledger.open) or quiet_s < host.config.min_pause
+    """Return whether this worker requests no snapshot now: another one has, or it takes no part; or one is running."""
+    ledger = host.machine.ledger
+    return (name, 1) in ledger.by_id or host.machine.process is None or bool(ledger.open)

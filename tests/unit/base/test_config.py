@@ -27,7 +27,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "mode": ("stamps",),
     "ttl_ms": (99, "5 s", True),
     "every": (0.5, float("nan"), float("inf"), "1m"),
-    "min_pause": (-1, None, float("inf")),
+    "markers": ("often", None),
     "web": (0,),
     "sources": ("orders", [""]),
 }

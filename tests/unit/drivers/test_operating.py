@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Collection
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from snapkafka.config import Config
 from snapkafka.drivers import Metrics, rendered
 from snapkafka.drivers.faust import timer
 from snapkafka.protocol import INPUT_MOVED, Abort, Hello, LedgerState, SnapshotView, Trigger
@@ -30,6 +35,31 @@ async def test_a_failed_snapshot_is_retried(
     host: Any = Host()
     await timer._take(host, "s", 5_000)
     assert tried == [*range(1, attempts + 1)]
+
+
+@pytest.mark.parametrize(("markers", "marked"), [("always", range(20)), ("sampled", (6, 16)), ("never", ())])
+async def test_the_timer_samples_markers(
+    monkeypatch: pytest.MonkeyPatch, markers: Any, marked: Collection[int]
+) -> None:
+    """By the number of the moment, so that all workers do the same."""
+    now, taken = [1_000_000.0], list[bool]()
+
+    async def sleep(seconds: float) -> None:
+        now[0] += seconds
+        if len(taken) == 20:
+            raise asyncio.CancelledError
+
+    async def take(*_: Any, markers: bool) -> None:
+        taken.append(markers)
+
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    monkeypatch.setattr(timer, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(timer, "_take", take)
+    monkeypatch.setattr(timer, "_not_now", lambda *_: False)
+    host: Any = SimpleNamespace(config=Config(namespace="n", markers=markers))
+    with pytest.raises(asyncio.CancelledError):
+        await timer.run_timer(host, 3.0)
+    assert taken == [n in marked for n in range(20)]
 
 
 def view(epoch: int) -> SnapshotView:
