@@ -12,6 +12,7 @@ import random
 import statistics
 import time
 from collections.abc import Iterator
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
@@ -47,8 +48,6 @@ SIZES: Final = (10, 20, 50, PROCESSES, 200)
 TOPIC: Final = "positions"
 #: Where the logs are: offsets of a system that has run for a while.
 AT: Final = 5_000_000
-#: Attributes of a batch that tell how it is compressed, in Kafka's numbering.
-CODECS: Final = {"gzip": 1}
 
 
 def bench_mesh() -> list[Figure]:
@@ -61,7 +60,6 @@ def bench_mesh() -> list[Figure]:
         figure("mesh_worker_ms_200", [cost.worker_ms for cost in costs[SIZES[-1]]], "ms"),
         figure("mesh_ledger_kb_200", [cost.ledger_kb for cost in costs[SIZES[-1]]], "kB"),
         figure("mesh_worker_exponent", [_slope([cost.worker_ms for cost in of]) for of in rounds], ""),
-        figure("mesh_ledger_exponent", [_slope([cost.ledger_kb for cost in of]) for of in rounds], ""),
     ]
 
 
@@ -92,10 +90,12 @@ class _Mesh:
         self._ends = [AT + self._any(1_000_000) for _ in range(processes)]
         self._machine = WorkerProtocol()
         self._at = 0
-        self._n = 0
+        self._numbers = count(1)
         self._written: list[LedgerRecord] = []  # by the machine
         for number in range(processes):
-            hello = Hello(n=self._next(), app="mesh", inputs=(InputTopic(topic=TOPIC, partitions=processes),))
+            hello = Hello(
+                n=next(self._numbers), app="mesh", inputs=(InputTopic(topic=TOPIC, partitions=processes),)
+            )
             if number == 0:
                 self._feed(Joined(hello=hello))
             self._read(hello)
@@ -107,7 +107,7 @@ class _Mesh:
         for process in range(1, processes):
             self._assigned[process] = self._at
             tp = TopicPartition(TOPIC, process)
-            self._read(Assigned(process=process, n=self._next(), generation=1, inputs=(tp,)))
+            self._read(Assigned(process=process, n=next(self._numbers), generation=1, inputs=(tp,)))
 
     def snapshot(self, number: int) -> Cost:
         """Take a snapshot; all that its records cost the first process: to read each from its bytes on, and to write
@@ -142,8 +142,8 @@ class _Mesh:
     def _batch(self, record: LedgerRecord) -> bytes:
         """Return the batch that the ledger's producer makes of a record."""
         of = {"is_transactional": 0, "producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
-        codec = CODECS[COMPRESSION]
-        builder = DefaultRecordBatchBuilder(magic=2, compression_type=codec, batch_size=1_000_000, **of)
+        of["compression_type"] = {"gzip": 1}[COMPRESSION]  # in Kafka's numbering
+        builder = DefaultRecordBatchBuilder(magic=2, batch_size=1_000_000, **of)
         builder.append(0, 1_000, type(record).__name__.encode(), encode(record), [])
         return bytes(builder.build())
 
@@ -155,10 +155,6 @@ class _Mesh:
     def _taken(self) -> list[LedgerRecord]:
         taken, self._written = self._written, []
         return taken
-
-    def _next(self) -> int:
-        self._n += 1
-        return self._n
 
     def _others(self, process: int) -> Iterator[int]:
         return (other for other in range(self._processes) if other != process)
@@ -178,7 +174,7 @@ class _Mesh:
         at = Position(agent="mesh.take", **place, offset=end - process)
         return Report(
             process=process,
-            n=self._next(),
+            n=next(self._numbers),
             epoch=epoch,
             previous=previous,
             heard="ledger",

@@ -22,6 +22,7 @@ from snapkafka.protocol import (
     Bye,
     Checkpoint,
     Dead,
+    Hello,
     LedgerRecord,
     Status,
     Trigger,
@@ -141,7 +142,9 @@ async def test_shown_by_a_moment_is_the_last_one_captured_by_then(cluster: FakeC
     one = await ops.trigger(cluster, "ns", snapshot_id="one", wait=True)
     two = await ops.trigger(cluster, "ns", snapshot_id="two", wait=True)
     Worker(cluster.the_ledger, "tills", "sales", reports=False)
+    cluster.the_ledger.put(Hello(n=9, app="tills", missing=("to-pay",)))
     running = await ops.trigger(cluster, "ns", snapshot_id="running")
+    assert len((await ops.show(cluster, "ns", "running")).unread) == 1
 
     async def shown(at_ms: int) -> str:
         return (await ops.show(cluster, "ns", at_ms=at_ms)).id
