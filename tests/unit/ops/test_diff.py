@@ -95,19 +95,27 @@ async def test_keys_messages_in_flight_and_progress_are_compared(storage: str) -
     assert (back.tables[0].added, back.tables[0].removed) == (2, 2)
 
 
-async def test_keys_are_named_up_to_a_number_and_distinguished_by_their_bytes(storage: str) -> None:
-    found = await ops.diff(None, "", "10", "20", storage=storage, keys=1)
-    reported = [(key.app, key.table, key.change, key.partition, key.key, key.key_raw) for key in found.keys]
-    assert reported == [
-        ("bank", "balances", "added", 0, "new", b"new".hex()),
-        ("bank", "balances", "changed", 0, "changed", b"changed".hex()),
-        ("bank", "balances", "removed", 0, "gone", b"gone".hex()),
-        ("bank", "dropped", "removed", 0, "only", b"only".hex()),
-        ("bank", "odd", "changed", 0, None, "ff"),
-        ("shop", "balances", "added", 0, "same", b"same".hex()),
-        ("shop", "visits", "added", 0, "same", b"w1".hex()),
+@pytest.mark.parametrize("bounds", [None, ops.Bounds(seconds=60, memory_mb=200)])
+async def test_keys_are_named_up_to_a_number_with_their_values(
+    storage: str, bounds: ops.Bounds | None
+) -> None:
+    """Distinguished by their bytes; those that are no text as hex digits. In the bounded process too."""
+    asked: dict[str, Any] = {"storage": storage, "values": True, "bounds": bounds}
+    found = await ops.diff(None, "", "10", "20", keys=1, **asked)
+    reported = [
+        (it.app, it.table, it.change, it.key, it.key_raw, it.value_before, it.value_after)
+        for it in found.keys
     ]
-    found = await ops.diff(None, "", "monday", "tuesday", storage=storage, keys=100)
+    assert reported == [
+        ("bank", "balances", "added", "new", b"new".hex(), None, "3"),
+        ("bank", "balances", "changed", "changed", b"changed".hex(), "2", "two"),
+        ("bank", "balances", "removed", "gone", b"gone".hex(), "3", None),
+        ("bank", "dropped", "removed", "only", b"only".hex(), "5", None),
+        ("bank", "odd", "changed", None, "ff", "0x00", "0x01"),
+        ("shop", "balances", "added", "same", b"same".hex(), None, "1"),
+        ("shop", "visits", "added", "same", b"w1".hex(), None, "1"),
+    ]
+    found = await ops.diff(None, "", "monday", "tuesday", keys=100, **asked)
     assert len(found.keys) == 10
     moved = {(key.change, key.partition, key.window_start) for key in found.keys if key.key == "moved"}
     assert moved == {("removed", 0, None), ("added", 1, None)}, "in another partition it is another key"
@@ -117,26 +125,7 @@ async def test_keys_are_named_up_to_a_number_and_distinguished_by_their_bytes(st
         ("same", "2026-01-01T00:02:00+00:00", "2026-01-01T00:02:59.900000+00:00"),
     ], "a window of a key is a key of its own"
     with pytest.raises(BadInputError):
-        await ops.diff(None, "", "monday", "tuesday", storage=storage, values=True)
-
-
-async def test_the_values_of_listed_keys(storage: str) -> None:
-    """Bytes that are no text as hex digits; in the bounded process too."""
-    for bounds in (None, ops.Bounds(seconds=60, memory_mb=200)):
-        found = await ops.diff(
-            None, "", "monday", "tuesday", storage=storage, keys=1, values=True, bounds=bounds
-        )
-        assert [(it.change, it.key, it.value_before, it.value_after) for it in found.keys] == [
-            ("added", "new", None, "3"),
-            ("changed", "changed", "2", "two"),
-            ("removed", "gone", "3", None),
-            ("removed", "only", "5", None),
-            ("changed", None, "0x00", "0x01"),
-            ("added", "same", None, "1"),
-            ("added", "same", None, "1"),
-        ]
-    with pytest.raises(BadInputError):
-        await ops.diff(None, "", "monday", "tuesday", storage=storage, values=True)
+        await ops.diff(None, "", "monday", "tuesday", **asked)
 
 
 async def test_a_key_of_several_rows_is_as_before_if_they_are(tmp_path: Path) -> None:

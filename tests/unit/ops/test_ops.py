@@ -164,15 +164,14 @@ async def test_shown_by_a_moment_is_the_last_one_captured_by_then(cluster: FakeC
             await ops.show(cluster, "ns", name, at_ms=at_ms)
 
 
-async def test_a_namespace_and_its_whole_ledger_are_needed(cluster: FakeCluster) -> None:
+async def test_a_ledger_that_is_not_there_or_was_trimmed_by_hand_is_not_read(cluster: FakeCluster) -> None:
     cluster.the_ledger.exists = False
-    for namespace, error in (("ns", LedgerUnusableError), ("", BadInputError), ("two words", BadInputError)):
-        with pytest.raises(error):
-            await ops.list_snapshots(cluster, namespace)
+    with pytest.raises(LedgerUnusableError):
+        await ops.list_snapshots(cluster, "ns")
     cluster.the_ledger.exists = True
     Worker(cluster.the_ledger, "shop", "orders")
-    await cluster.the_ledger.trim(1)  # by hand
-    with pytest.raises(LedgerUnusableError, match="1"):
+    await cluster.the_ledger.trim(1)
+    with pytest.raises(LedgerUnusableError):
         await ops.list_snapshots(cluster, "ns")
 
 
