@@ -10,6 +10,7 @@ from typing import Any
 from snapkafka.checks import CutView, Keeping, LogBounds, LogRecord
 from snapkafka.protocol import Captured, ChangelogCut, ProcessCut, Retention, SenderEnd, TopicPartition
 from snapkafka.topic_config import UNBOUNDED
+from tests.worlds.little_log import CAPTURED
 
 EPOCH = 1_000_000
 HOUR = 3_600_000
@@ -97,17 +98,15 @@ def captured(tables: list[Changelog]) -> Captured:
         of: dict[str, Any] = table.tp._asdict() | {"process": table.process}
         senders.append(SenderEnd(**of, white_end=end, last_seq=end - 1))
         changelogs.append(ChangelogCut(**of, app="app", table="t", topic_id="", end=end))
-    return Captured(
+    return replace(
+        CAPTURED,
         id="random",
-        attempt=1,
         epoch=EPOCH,
-        type="full",
-        parent="",
-        storage="",
         processes=tuple(ProcessCut(process=table.process, app="app") for table in tables),
         inputs=(),
         senders=tuple(senders),
         changelogs=tuple(changelogs),
+        recorded=(),
     )
 
 
