@@ -64,15 +64,8 @@ class Fork(System):
         return self.production.options | {"fork": "staging"}
 
     def original(self) -> object:
-        """All of production: every record, end, commit, topic and setting."""
-        logs = self.log.records.items()
-        return (
-            [entry.record for entry in self.production.entries],
-            {tp: list(found) for tp, found in logs if found and not tp.topic.startswith(P)},
-            {group: dict(found) for group, found in self.admin.commits.items() if not group.startswith(P)},
-            {name: it for name, it in self.admin.topics.items() if not name.startswith(P)},
-            {name: dict(it) for name, it in self.admin.settings.items() if not name.startswith(P)},
-        )
+        """All of production."""
+        return self.production.fingerprint(lambda name: not name.startswith(P))
 
     async def drop(self, namespace: str = "shop", **options: Any) -> tuple[ops.Dropping, ...]:
         name = "" if options.get("expired") else "staging"

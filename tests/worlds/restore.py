@@ -220,13 +220,14 @@ class System:
     def positions(self) -> dict[TopicPartition, int]:
         return self.admin.commits[f"{self.prefix}app"]
 
-    def fingerprint(self) -> object:
-        """All that a refusal must leave as it was."""
+    def fingerprint(self, of: Callable[[str], bool] = lambda name: True) -> object:
+        """All that a refusal must leave as it was: every record, end, commit, topic and setting, by their names."""
+        admin = self.admin
         return (
             [entry.record for entry in self.entries],
-            {tp: list(found) for tp, found in self.log.records.items() if found},
-            {group: dict(found) for group, found in self.admin.commits.items()},
-            dict(self.admin.topics),
+            {tp: list(found) for tp, found in self.log.records.items() if found and of(tp.topic)},
+            {group: dict(found) for group, found in admin.commits.items() if of(group)},
+            {name: (it, dict(admin.settings.get(name, {}))) for name, it in admin.topics.items() if of(name)},
         )
 
     def taken(self, agent: str, tp: TopicPartition = IN) -> list[bytes | None]:
