@@ -300,17 +300,6 @@ class Manifest:
     checksum: str = field(default="", compare=False)
 
 
-def open_paths(
-    open_groups: Iterable[OpenEntry],
-    external: Iterable[ExternalEntry],
-    strict: bool,
-    outsiders: Iterable[OutsiderEntry] = (),
-) -> list[str]:
-    """List the groups, topics and outsiders that leave a snapshot open."""
-    topics = [entry.topic for entry in external if not entry.declared and (entry.mixed or strict)]
-    return [*(e.group for e in open_groups), *topics, *(f"process {e.process}" for e in outsiders)]
-
-
 def state_table(manifest: Manifest) -> TableEntry:
     """Return the table with a snapshot's own rows of state.
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from typer.main import get_command
 
 from snapkafka.assembly.command import FLAGS
-from snapkafka.assembly.schemas import SCHEMAS, comments, schema
+from snapkafka.assembly.schemas import SCHEMAS, comment, schema
 from snapkafka.assembly.spec import OPTIONS, SYSTEM
 from snapkafka.checks.kinds import KINDS
 from snapkafka.cli.verbs import app
@@ -388,7 +388,7 @@ Avro in single-object encoding; `schemas/ledger/*.avsc` follow from the record c
     )
     for name in SCHEMAS:
         types = dict(part.split(" ", 1) for part in schema(name).split(", "))
-        rows = [(code(column), code(types[column]), text) for column, text in comments(name).items()]
+        rows = [(code(column), code(kind), comment(name, column)) for column, kind in types.items()]
         parts.append(f"\n### {name}\n\n" + table(("column", "type", "meaning"), rows))
     return "".join(parts)
 

@@ -17,14 +17,14 @@ from snapkafka.lazy import lazily
 if TYPE_CHECKING:
     from .base import base_or_whole, require_offsets
     from .command import main
-    from .invariant_files import Invariant, load, parameters_of, parse_parameters, ready_made
-    from .invariants import Tables, in_folder, published
+    from .invariant_files import load, parameters_of, parse_parameters, ready_made
+    from .invariants import Tables, published
     from .job import Job, Settings
     from .ledger import Desk
     from .manifest import check_entries
     from .order import HandOverError
     from .pipeline import isolation_of
-    from .schemas import SCHEMAS, columns, comments, schema
+    from .schemas import SCHEMAS, columns, comment, schema
     from .spark.session import session
     from .spec import OPTIONS, JobResult, JobSpec, as_file, changed, read_system
     from .stored_tables import compare

@@ -94,7 +94,8 @@ class Around:
             for record in records:
                 is_near = item.low <= record.offset < item.high
                 if is_near and not record.log.marker and not self._view.is_void(record.log):
-                    side = _side(self._view, record, item.source)
+                    side = "white" if self._view.sent_before(record.log, item.source) else "red"
+                    side = "external" if record.is_external else side
                     received = not in_flight(item.source, record.offset)
                     kind = item.source, record.log.process, side, received
                     self._kinds[kind].append(record._replace(headers=()))
@@ -140,13 +141,3 @@ def nearest(rows: Iterable[dict[str, Any]], window: int) -> Iterator[dict[str, A
         kinds[tuple(row[column] for column in KIND)].append(row)
     for items in kinds.values():
         yield from sorted(items, key=lambda row: row["offset"], reverse=items[0]["received"])[:window]
-
-
-def _side(view: CutView, record: Record, source: InputCut) -> str:
-    log = record.log
-    if record.is_external:
-        return "external"
-    if log.process < view.epoch and view.left(log.process):
-        return "white" if log.offset < source.log_end else "red"
-    is_white = view.white_stamped(log) and log.offset < view.white_end(log.process, log.tp)
-    return "white" if is_white else "red"

@@ -13,7 +13,6 @@ _SIMPLE: Final = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
     "bigint": pa.int64(),
-    "double": pa.float64(),
     "timestamp": pa.timestamp("us", "UTC"),
 }
 

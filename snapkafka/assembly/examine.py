@@ -17,7 +17,6 @@ from typing import Any, Final
 from snapkafka.checks import CutView, ReadRange, Stretch, Wanted, lead_ranges, questions, stretch_of
 from snapkafka.checks.summary import KEPT_MAX, places_due
 from snapkafka.manifest import INPUTS
-from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store
 
@@ -25,7 +24,7 @@ from .around import Around, Reach, per_kind, reach
 from .job import Settings
 from .manifest import unread_ranges
 from .records import Record
-from .rows import Channel, changelogs_by_place, input_row, message_row
+from .rows import Channel, input_row, message_row
 from .state import Change, Fold
 from .table_files import Written, write_rows
 from .values.decoder import Decoder
@@ -105,9 +104,6 @@ class Examination:
         self._reading, self._view, self._part = reading, reading.view, Part()
         self._read = {TopicPartition(*item[:2]): item for item in reading.ranges}
         self._places = {tp: place for place, tp in enumerate(questions.places(reading.view))}
-        self._tables: dict[TopicPartition, list[ChangelogCut]] = {}
-        for cut in changelogs_by_place(reading.view.captured).values():
-            self._tables.setdefault(TopicPartition(cut.topic, cut.partition), []).append(cut)
         self._decoder = Decoder(reading.settings.decoding)
         self._kept: Counter[TopicPartition] = Counter()
         self._around = Around(reading.view, reading.reaches, reading.window) if reading.reaches else None
@@ -199,7 +195,7 @@ class Examination:
 
     def _may_be_last(self, tp: TopicPartition, records: list[Record], white: list[bool]) -> dict[int, int]:
         """Return the bucket of each change that may be the last of its key, by its offset; of sets, of every one."""
-        tables = self._tables[tp]
+        tables = self._view.changelogs[tp]
         if any(table.sets for table in tables):  # an operation is a change of a set, whichever its key
             return dict.fromkeys(
                 (it.offset for it, is_white in zip(records, white, strict=True) if is_white), 0

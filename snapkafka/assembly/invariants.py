@@ -11,18 +11,25 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from snapkafka.checks import WITNESSES_MAX, Status
 from snapkafka.errors import BadInputError, StorageError
-from snapkafka.manifest import STATE, STATE_DELTA, CheckEntry, Manifest, TableEntry, WitnessEntry, state_table
+from snapkafka.manifest import (
+    STATE,
+    STATE_DELTA,
+    CheckEntry,
+    InvariantEntry,
+    Manifest,
+    TableEntry,
+    WitnessEntry,
+    state_table,
+)
 from snapkafka.store import Store, chained_sql, places_of, sql_name, sql_of_files, state_parents
 from snapkafka.store.database import database, locked, one_line
 
-from .invariant_files import Invariant
 from .schemas import IN_FLIGHT, SCHEMAS, in_flight_sql, schema
 from .unwritten_casts import long_number_sql, problem_of
 
@@ -70,18 +77,7 @@ def published(store: Store, manifest: Manifest) -> Tables:
     return tables_at(store, manifest.tables, state_parents(store, manifest))
 
 
-def in_folder(folder: Path) -> Tables:
-    """Return the tables of a folder that has a folder of Parquet files for each."""
-    files = {
-        of.name: [str(file) for file in sorted(of.glob("*.parquet"))]
-        for of in folder.iterdir()
-        if of.is_dir()
-    }
-    queries = {name: f"SELECT * FROM {sql_of_files(found)}" for name, found in files.items()}
-    return Tables(queries, [file for found in files.values() for file in found])
-
-
-def require_valid(asked: Iterable[Invariant]) -> None:
+def require_valid(asked: Iterable[InvariantEntry]) -> None:
     """Refuse predicates that cannot be evaluated whatever the tables hold.
 
     Raises:
@@ -95,7 +91,7 @@ def require_valid(asked: Iterable[Invariant]) -> None:
                 )
 
 
-def check(invariants: Iterable[Invariant], tables: Tables) -> list[CheckEntry]:
+def check(invariants: Iterable[InvariantEntry], tables: Tables) -> list[CheckEntry]:
     """Evaluate each invariant."""
     invariants = list(invariants)
     if not invariants:
@@ -157,7 +153,7 @@ def _empty() -> Iterator[DuckDBPyConnection]:
         yield found
 
 
-def _problem(empty: DuckDBPyConnection, invariant: Invariant) -> str:
+def _problem(empty: DuckDBPyConnection, invariant: InvariantEntry) -> str:
     """Return why an invariant cannot be evaluated whatever the tables hold; empty: it can be."""
     import duckdb
 
@@ -170,7 +166,7 @@ def _problem(empty: DuckDBPyConnection, invariant: Invariant) -> str:
         return one_line(error)
 
 
-def _outcome(empty: DuckDBPyConnection, there: DuckDBPyConnection, invariant: Invariant) -> CheckEntry:
+def _outcome(empty: DuckDBPyConnection, there: DuckDBPyConnection, invariant: InvariantEntry) -> CheckEntry:
     import duckdb
 
     name = f"V6 {invariant.name}"

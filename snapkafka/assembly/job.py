@@ -18,11 +18,11 @@ from snapkafka.errors import (
     SnapkafkaError,
 )
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import LedgerEntry
+from snapkafka.manifest import InvariantEntry, LedgerEntry
 
 from .cluster import DEFAULT_ISOLATION
 from .interrupts import interrupted_by
-from .invariant_files import Invariant, load, parse_parameters
+from .invariant_files import load, parse_parameters
 from .spark_errors import as_ours
 from .spec import JobSpec, changed
 from .values.avro import read_schemas
@@ -79,7 +79,7 @@ class Job:
         return Connection.from_environment(self.spec.bootstrap, os.environ)
 
     @cached_property
-    def sql(self) -> tuple[tuple[Invariant, ...], tuple[Invariant, ...]]:
+    def sql(self) -> tuple[tuple[InvariantEntry, ...], tuple[InvariantEntry, ...]]:
         """Return the invariants, and the predicates that are asked instead; the parameters are those of either."""
         spec = self.spec
         found = load(spec.invariants or spec.asked, parse_parameters(spec.parameters))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from snapkafka.assembly.invariant_files import Invariant
 from snapkafka.checks import Checked, CutView, ReadRange, decide
 from snapkafka.checks.v3_state import StateFacts
+from snapkafka.kafka.cluster.external_groups import left_open
 from snapkafka.manifest import (
     CheckEntry,
     InvariantEntry,
@@ -21,7 +21,6 @@ from snapkafka.manifest import (
     TableEntry,
     Times,
     content_digest,
-    open_paths,
 )
 from snapkafka.protocol.captured_snapshot import Captured, Outcome
 from snapkafka.protocol.records import TopicPartition
@@ -46,7 +45,7 @@ class Task:
     settings: Settings
     store: Store
     base: Base | None
-    wanted: tuple[Invariant, ...]
+    wanted: tuple[InvariantEntry, ...]
     facts: ClusterFacts
     require_same_log: Callable[[], None]
 
@@ -83,7 +82,7 @@ def manifest_of(
         times=Times(assembled_at=began, verified_at=now()),
         tables=tables,
         captured=replace(captured, alignment=alignment_of(captured, tables)),
-        invariants=tuple(InvariantEntry(name=item.name, sql=item.sql) for item in task.wanted),
+        invariants=task.wanted,
         read=_entries(ranges),
         inputs=_entries(unread_ranges(view)) if spec.with_inputs else (),
         parents=parents,
@@ -174,7 +173,7 @@ def judged(
     verdict = decide(
         checked.outcomes,
         replays=captured.replays,
-        open_paths=open_paths(found, external, strict, checked.outside),
+        open_paths=left_open(found, external, checked.outside, strict=strict),
         contaminated=captured.contaminated,
         unread=captured.unread,
     )

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 from snapkafka.checks import (
@@ -27,13 +26,14 @@ from snapkafka.checks import (
     run,
 )
 from snapkafka.checks.v4_channels import look_back_ranges
-from snapkafka.manifest import AROUND, INPUTS, STATE, STATE_DELTA, Manifest, TableEntry
+from snapkafka.manifest import AROUND, INPUTS, STATE, STATE_DELTA, InvariantEntry, Manifest, TableEntry
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.store import open_store, state_parents
+from snapkafka.store import Store, state_parents
 
 from . import invariants, split_keys
 from .around import nearest
 from .examine import Part, Reading
+from .invariants import Tables
 from .job import Job, Settings
 from .manifest import Task, manifest_of, now
 from .rows import Channel, channel_rows, position_rows, process_rows
@@ -126,31 +126,37 @@ class Engine(ABC):
                 tables=(store, folder),
                 parent=None if base is None else CutView(base.parent.captured),
             )
-            entries, checked = self._read("reading", reading)
-            there = invariants.tables_at(store, entries, () if base is None else base.parts)
-            checked = split_keys.noted(checked, view, there)
-            checked = checked._replace(outcomes=checked.outcomes + invariants.check(task.wanted, there))
+            entries, _, checked = self._read(
+                "reading", reading, task.wanted, () if base is None else base.parts
+            )
             by = self.name, self.versions()
             manifest = manifest_of(task, ranges, entries, checked, by=by, began=began)
             task.require_same_log()
             state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
             return store.publish(manifest, folder)
 
-    def verify(self, view: CutView, settings: Settings, folder: Path | None) -> Checked:
+    def verify(
+        self,
+        view: CutView,
+        settings: Settings,
+        wanted: Sequence[InvariantEntry] = (),
+        store: Store | None = None,
+    ) -> tuple[Tables, Checked]:
         """Run the checks from the log alone; deleted records are findings here, not errors.
 
         Args:
             view: the snapshot as its manifest has it, with the present bounds of the log.
-            folder: for the tables, computed again from the log; None: nobody needs them.
+            store: for the tables, computed again from the log; None: nobody needs them, no invariant either.
         """
-        ranges = reading_ranges(view)
         bare = replace(settings, spec=changed(settings.spec, around=0, with_inputs=False))
-        tables = None if folder is None else (open_store(str(folder.parent)), folder.name)
-        reading = Reading(view=view, ranges=tuple(ranges), settings=bare, tables=tables)
-        return self._read("verifying", reading)[1]
+        tables = None if store is None else (store, "computed")
+        reading = Reading(view=view, ranges=tuple(reading_ranges(view)), settings=bare, tables=tables)
+        return self._read("verifying", reading, wanted)[1:]
 
-    def _read(self, what: str, reading: Reading) -> tuple[tuple[TableEntry, ...], Checked]:
-        """Read the log, write the tables if they are wanted, and run V1 to V5."""
+    def _read(
+        self, what: str, reading: Reading, wanted: Sequence[InvariantEntry], parents: Sequence[Manifest] = ()
+    ) -> tuple[tuple[TableEntry, ...], Tables, Checked]:
+        """Read the log and run V1 to V5; write the tables if they are wanted, and run V6 on them."""
         number, partitions = offsets_in(reading.ranges), len(reading.ranges)
         self._job.notify(
             f"{reading.view.captured.id}: {what} {number:,} offsets of {partitions} partitions"
@@ -159,7 +165,12 @@ class Engine(ABC):
         with self.reading(reading.view.captured.id):
             parts = self.examine(reading)
             entries = _write(self, reading, parts) if reading.tables else ()
-            return entries, Examined(self, reading, parts).check()
+            checked = Examined(self, reading, parts).check()
+        if reading.tables is None:
+            return (), Tables({}, ()), checked
+        there = invariants.tables_at(reading.tables[0], entries, parents)
+        checked = split_keys.noted(checked, reading.view, there)
+        return entries, there, checked._replace(outcomes=checked.outcomes + invariants.check(wanted, there))
 
 
 def offsets_in(ranges: Iterable[ReadRange]) -> int:

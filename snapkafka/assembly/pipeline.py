@@ -7,10 +7,9 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from snapkafka.assembly.invariant_files import Invariant
-from snapkafka.checks import CutView, Verdict, reading_ranges
+from snapkafka.checks import CutView, reading_ranges
+from snapkafka.checks.verdict import GOOD
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka import Connection, KafkaTopicAdmin, LedgerReading, read_ledger
@@ -21,11 +20,10 @@ from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.store import Store, open_manifest, open_store, read_manifest, require_state, state_parents
 from snapkafka.units import format_bytes
 
-from . import split_keys
 from .base import base_or_whole, require_offsets, view_on
 from .cluster import DEFAULT_ISOLATION, ask_once, look, require_same_topics
 from .engines import Chosen
-from .invariants import check, in_folder, published, require_valid
+from .invariants import check, published, require_valid
 from .job import Job
 from .ledger import Desk
 from .manifest import Task, judged
@@ -74,7 +72,7 @@ def _assembled(job: Job, engine: Chosen, desk: Desk, captured: Captured, store: 
     offsets = offsets_in(reading_ranges(view))
     manifest = engine.do(offsets, lambda it: it.assemble(task))
     job.notify(in_words(manifest, offsets, time.monotonic() - began, manifest.tables))
-    place, good = store.manifest_place(captured.id), Verdict(manifest.verdict).good
+    place, good = store.manifest_place(captured.id), manifest.verdict in GOOD
     desk.record(manifest, place)
     why_not = desk.commit(manifest) if good else "not verified"
     return JobResult.of(
@@ -127,18 +125,17 @@ def isolation_of(manifest: Manifest, asked: str) -> str:
 
 
 def invariants_of(
-    before: Iterable[InvariantEntry], given: tuple[Invariant, ...], *, record: bool
-) -> tuple[Invariant, ...]:
+    before: Iterable[InvariantEntry], given: tuple[InvariantEntry, ...], *, record: bool
+) -> tuple[InvariantEntry, ...]:
     """Return the invariants to run again: without others named, those of the manifest, as they were run `before`.
 
     A verdict for the ledger leaves none of them out: a snapshot where one failed would be good again. One of the same
     name replaces it.
     """
-    own = tuple(Invariant(name=it.name, sql=it.sql) for it in before)
     if given and not record:
         return given
     named = {it.name for it in given}
-    return (*given, *(it for it in own if it.name not in named))
+    return (*given, *(it for it in before if it.name not in named))
 
 
 def verify(job: Job) -> list[JobResult]:
@@ -176,16 +173,10 @@ def _verified(job: Job, engine: Chosen, path: str) -> JobResult:
     offsets = offsets_in(reading_ranges(view))
     settings = job.settings(manifest.ledger, isolation)
     with tempfile.TemporaryDirectory(prefix="snapkafka-") as scratch:
-        folder = Path(scratch) if wanted or spec.tables else None
-        found = engine.do(offsets, lambda it: it.verify(view, settings, folder))
-        if folder is not None:
-            computed = in_folder(folder)
-            found = split_keys.noted(found, view, computed)
-            outcomes = found.outcomes
-            of_tables = check(wanted, computed)
-            if spec.tables:
-                of_tables.append(compare(published(store, manifest), computed, outcomes))
-            found = found._replace(outcomes=[*outcomes, *of_tables])
+        into = open_store(scratch) if wanted or spec.tables else None
+        computed, found = engine.do(offsets, lambda it: it.verify(view, settings, wanted, into))
+        if spec.tables:
+            found.outcomes.append(compare(published(store, manifest), computed, found.outcomes))
     asyncio.run(ask_once(connection, lambda admin: require_same_topics(admin, view)))
     sources = {*spec.sources, *(entry.topic for entry in manifest.external if entry.declared)}
     strict = spec.strict or manifest.strict

@@ -172,11 +172,6 @@ def columns(table: str) -> dict[str, str]:
     return dict(column.split(" ", 1) for column in schema(table).split(", "))
 
 
-def comments(table: str) -> dict[str, str]:
-    """Return the meaning of each column of a table, in one line."""
-    return {name: comment(table, name) for name in columns(table)}
-
-
 def comment(table: str, column: str) -> str:
     """Return the meaning of a column; empty for a column of another release."""
     of = STATE if table == STATE_DELTA else table

@@ -10,6 +10,7 @@ from typing import Final
 from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
+    DependencyMissingError,
     InternalError,
     LedgerUnusableError,
     OffsetsGoneError,
@@ -20,6 +21,7 @@ from snapkafka.errors import (
 #: What is in a Java message -> what it means. The first that fits counts.
 _SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
     ("snapkafka.errors.StorageError: ", StorageError, "a task failed"),
+    ("data source: kafka", DependencyMissingError, "this Spark session has no Kafka source"),
     ("data may have been lost", OffsetsGoneError, "records were deleted while they were read"),
     ("OffsetOutOfRange", OffsetsGoneError, "records were deleted while they were read"),
     ("UnknownTopicOrPartition", OffsetsGoneError, "a topic was deleted while it was read"),
@@ -38,7 +40,10 @@ _SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
 #: How Spark and Kafka's client name a partition in their messages.
 _PARTITION: Final = re.compile(r"(?:[Pp]artitions?|TopicPartition:?) [\[{(]*([\w.-]+)-(\d+)\b")
 
-HINT: Final = "docs/reference/ledger.md lists the rights that the assembly job needs"
+HINTS: Final[dict[type[SnapkafkaError], str]] = {
+    LedgerUnusableError: "docs/reference/ledger.md lists the rights that the assembly job needs",
+    DependencyMissingError: "give spark-submit --jars or --packages as docs/guide/assembly.md describes",
+}
 
 
 def as_ours(error: Exception, notify: Callable[[str], None]) -> SnapkafkaError:
@@ -59,8 +64,7 @@ def translate(error: Exception) -> SnapkafkaError | None:
                 line = min(lines, key=lambda line: line.index(sign))
                 place = _PARTITION.search(text) if kind is OffsetsGoneError else None
                 where = f" ({place[1]}[{place[2]}])" if place else ""
-                hint = HINT if kind is LedgerUnusableError else None
-                return kind(f"{meaning}{where}: {line[:200]}", hint=hint)
+                return kind(f"{meaning}{where}: {line[:200]}", hint=HINTS.get(kind))
     return None
 
 

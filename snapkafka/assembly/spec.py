@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from snapkafka.checks.verdict import Verdict
+from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, Reported, SnapkafkaError
 from snapkafka.manifest import (
     CheckEntry,
@@ -199,7 +199,7 @@ class JobResult(Result, frozen=True, kw_only=True):
         of_captured = ("unread", "uncaptured", "contaminated")
         return cls(
             verdict=str(manifest.verdict),
-            good=Verdict(manifest.verdict).good,
+            good=manifest.verdict in GOOD,
             manifest=place,
             idle=_is_idle(manifest),
             **{name: getattr(manifest, name) for name in same},

@@ -6,8 +6,9 @@ import hashlib
 import sys
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from io import BytesIO
 from itertools import islice
-from typing import IO, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -16,7 +17,7 @@ from snapkafka.manifest import Column, FileEntry, TableEntry
 from snapkafka.store import Store
 
 from .arrow_schema import arrow_schema
-from .schemas import SORTED_BY, columns, comments, schema
+from .schemas import SORTED_BY, columns, comment, schema
 
 #: Rows of a group in a Parquet file.
 GROUP_ROWS: Final = 50_000
@@ -65,15 +66,14 @@ def write_rows(
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
     path, wanted = f"{folder}/{name}/part-{part:05}-{uuid.uuid4().hex[:8]}.parquet", schema_of(name)
-    count, digest, rows = 0, 0, iter(rows)
-    with store.writing(path) as file:
-        hashed = _Hashed(file)
-        with pq.ParquetWriter(hashed, wanted, compression="snappy") as writer:
-            while group := list(islice(rows, GROUP_ROWS)):
-                table = arrow(name, group) if not count else pa.Table.from_pylist(group, schema=wanted)
-                count, digest = count + len(table), digest + digest_of(table)
-                writer.write_table(table)
-    return Written(path, hashed.bytes, hashed.sha256.hexdigest(), count, str(digest))
+    count, digest, rows, file = 0, 0, iter(rows), BytesIO()
+    with pq.ParquetWriter(file, wanted, compression="snappy") as writer:
+        while group := list(islice(rows, GROUP_ROWS)):
+            table = arrow(name, group) if not count else pa.Table.from_pylist(group, schema=wanted)
+            count, digest = count + len(table), digest + digest_of(table)
+            writer.write_table(table)
+    store.write(path, content := file.getvalue())
+    return Written(path, len(content), hashlib.sha256(content).hexdigest(), count, str(digest))
 
 
 def entry_of(name: str, folder: str, files: Sequence[Written]) -> TableEntry:
@@ -89,26 +89,6 @@ def entry_of(name: str, folder: str, files: Sequence[Written]) -> TableEntry:
             for file in sorted(files)
         ),
     )
-
-
-class _Hashed:
-    """A file that is hashed while it is written."""
-
-    closed = False
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.sha256, self.bytes, self._file = hashlib.sha256(), 0, file
-
-    def write(self, data: Any) -> int:
-        self.sha256.update(data)
-        self.bytes += (size := self._file.write(data))
-        return size
-
-    def flush(self) -> None:
-        """Leave it to the storage."""
-
-    def close(self) -> None:
-        """Leave it to the storage."""
 
 
 # -- digests --------------------------------------------------------------------------------------------------
@@ -146,7 +126,6 @@ def arrow(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 def schema_of(name: str) -> pa.Schema:
     """Return the schema of a table; each column has its meaning as metadata."""
-    texts = comments(name)
     return pa.schema(
-        [field.with_metadata({"comment": texts[field.name]}) for field in arrow_schema(schema(name))]
+        [it.with_metadata({"comment": comment(name, it.name)}) for it in arrow_schema(schema(name))]
     )

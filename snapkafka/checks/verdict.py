@@ -30,11 +30,11 @@ class Verdict(StrEnum):
 
     @property
     def good(self) -> bool:
-        return self in (Verdict.VERIFIED, Verdict.VERIFIED_WITH_REPLAYS, Verdict.VERIFIED_OPEN)
+        return self in GOOD
 
 
 #: Those that mean that a snapshot may be relied on; words of a later release are not among them.
-GOOD: Final = frozenset(verdict for verdict in Verdict if verdict.good)
+GOOD: Final = frozenset({Verdict.VERIFIED, Verdict.VERIFIED_WITH_REPLAYS, Verdict.VERIFIED_OPEN})
 
 
 def decide(

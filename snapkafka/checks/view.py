@@ -294,6 +294,10 @@ class CutView:
         """Return whether this record is a message that was in flight to the app of `source` (R8)."""
         if record.marker or not in_flight(source, record.offset) or self.is_void(record):
             return False
+        return self.sent_before(record, source)
+
+    def sent_before(self, record: LogRecord, source: InputCut) -> bool:
+        """Return whether it was sent before the cut, for the app of `source`."""
         if self.left(record.process):
             return record.offset < source.log_end
         return self.white_stamped(record) and record.offset < self.white_end(record.process, record.tp)

@@ -12,7 +12,7 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from snapkafka.runtime.machine import expand_home
 
@@ -90,15 +90,14 @@ class LocalFiles:
                 found.append(Info(path, status.st_size, status.st_mtime))
         return sorted(found)
 
-    @contextlib.contextmanager
-    def writing(self, path: str) -> Iterator[IO[bytes]]:
-        """Provide a file that appears whole when the block has ended, or not at all."""
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file; it appears whole, or not at all."""
         place = self._root / path
         new = place.with_name(f"{place.name}{UNFINISHED}{uuid.uuid4().hex}")
         place.parent.mkdir(parents=True, exist_ok=True)
         try:
             with new.open("wb") as file:
-                yield file
+                file.write(content)
                 file.flush()
                 os.fsync(file.fileno())  # a manifest that survives a crash of the machine names files that do
             new.replace(place)
@@ -115,8 +114,7 @@ class LocalFiles:
                 fcntl.flock(lock, fcntl.LOCK_EX)
             if (_version(file.stat()) if file.is_file() else None) != version:
                 return False
-            with self.writing(path) as new:
-                new.write(content)
+            self.write(path, content)
         finally:
             os.close(lock)
         return True

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import IO, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from snapkafka.runtime.extras import extra_missing
 
@@ -29,8 +28,6 @@ RETRY_FOR: Final = timedelta(seconds=30)
 BACKOFF: Final = {"init_backoff": timedelta(seconds=0.2), "max_backoff": timedelta(seconds=5), "base": 3}
 #: Is read ahead of who reads a file.
 PIECE_BYTES: Final = 8 << 20
-#: Larger files wait for their upload on the disk.
-MEMORY_BYTES_MAX: Final = 32 << 20
 
 _RIGHTS: Final = "check the credentials (AWS_ACCESS_KEY_ID and so on) and their rights on the bucket"
 _KEYS: Final = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; profiles are not read"
@@ -152,12 +149,8 @@ class RemoteFiles:
             found = self._store.list_with_delimiter(folder)["objects"]
         return sorted(Info(item["path"], item["size"], item["last_modified"].timestamp()) for item in found)
 
-    @contextlib.contextmanager
-    def writing(self, path: str) -> Iterator[IO[bytes]]:
-        with tempfile.SpooledTemporaryFile(MEMORY_BYTES_MAX) as file:
-            yield file
-            file.seek(0)
-            self._store.put(path, file)
+    def write(self, path: str, content: bytes) -> None:
+        self._store.put(path, content)
 
     def swap(self, path: str, content: bytes, version: Any | None) -> bool:
         from obstore.exceptions import AlreadyExistsError, PreconditionError

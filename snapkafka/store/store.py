@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from snapkafka.errors import StorageError, UnknownSnapshotError
 from snapkafka.manifest import FileEntry, Manifest, dump, file_stem, load
@@ -83,8 +83,7 @@ class Store:
         """
         probe = f"probe.tmp-{uuid.uuid4().hex}"
         with self._errors("written"):
-            with self.files.writing(probe) as file:
-                file.write(b"snapkafka")
+            self.files.write(probe, b"snapkafka")
             self.files.delete([probe])
 
     # -- reading ----------------------------------------------------------------------------------------------
@@ -208,13 +207,12 @@ class Store:
                 if folder not in (self.text(manifest_name(snapshot_id)) or ""):
                     self.clear(Leftover(name=folder, bytes=0))
 
-    @contextlib.contextmanager
-    def writing(self, path: str) -> Iterator[IO[bytes]]:
-        """Provide a file that appears whole when the block has ended, or not at all."""
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file; it appears whole, or not at all."""
         if self.files.shared:
             time.sleep(random.uniform(0, JITTER_S))
-        with self._errors("written"), self.files.writing(path) as file:
-            yield file
+        with self._errors("written"):
+            self.files.write(path, content)
 
     def publish(self, manifest: Manifest, folder: str) -> Manifest:
         """Make tables and manifest appear together. What an assembly of the same snapshot has written before is no part

@@ -164,7 +164,8 @@ def _count(spark: SparkSession, shop: Shop) -> float:
     """Seconds of Spark's own count of the records that an assembly reads."""
     ranges = [ReadRange(TOPIC, partition, 0, end) for partition, end in shop.ends.items()]
     began = time.monotonic()
-    found = bare_source(spark, ranges, bootstrap=shop.bootstrap, isolation=ISOLATION).load().count()
+    client = {"bootstrap.servers": shop.bootstrap, "isolation.level": ISOLATION}
+    found = bare_source(spark, ranges, client).load().count()
     seconds = time.monotonic() - began
     assert found == sum(shop.ends.values()), found
     return seconds

@@ -21,6 +21,7 @@ from snapkafka.assembly.state import Fold
 from snapkafka.checks import Checked, CutView, LogBounds, LogRecord, ReadRange
 from snapkafka.manifest import LedgerEntry
 from snapkafka.wire import headers as wire
+from tests.worlds.stores import LocalStore
 
 ENTRY: Final = LedgerEntry(topic="_snapkafka.taken", topic_id="ab" * 16)
 #: What stands for it in headers.
@@ -49,24 +50,24 @@ def record(row: dict[str, Any]) -> Record:
     return record_of(LEDGER, place, time, row["key"], row["value"], headers, wire.find(headers))
 
 
+def header_of(it: LogRecord, ledger_id: int = LEDGER) -> bytes:
+    """Return our header of a record."""
+    stamp = ledger_id, wire.tp_check(*it.tp), it.epoch, it.process, it.seq
+    if it.marker:
+        return wire.marker(*stamp, 0)
+    if it.cause is None:
+        return wire.stamp(*stamp)
+    (topic, partition), offset = it.cause
+    return wire.stamp_with_cause(*stamp, wire.topic_check(topic), partition, offset)
+
+
 def row_of(it: LogRecord, key: bytes | None = None, value: bytes | None = None) -> dict[str, Any]:
     """Return a record as a row of Spark's Kafka source; its key is the number for it, if no other is given."""
-    check, headers = wire.tp_check(it.topic, it.partition), []
-    if it.process >= 0:
-        stamp = LEDGER, check, it.epoch, it.process, it.seq
-        if it.marker:
-            header = wire.marker(*stamp, 0)
-        elif it.cause is None:
-            header = wire.stamp(*stamp)
-        else:
-            (topic, partition), offset = it.cause
-            header = wire.stamp_with_cause(*stamp, wire.topic_check(topic), partition, offset)
-        headers = [{"key": wire.HEADER, "value": header}]
     return {
         "topic": it.topic,
         "partition": it.partition,
         "offset": it.offset,
-        "headers": headers,
+        "headers": [{"key": wire.HEADER, "value": header_of(it)}] if it.process >= 0 else [],
         "timestamp_ms": 0,
         "timestamp_type": 0,
         "value": value,
@@ -101,7 +102,7 @@ def spark_reads(patch: pytest.MonkeyPatch, rows: Sequence[dict[str, Any]], *, ta
     from snapkafka.assembly.spark import engine
     from snapkafka.assembly.spark.kafka_source import SOURCE_SCHEMA
 
-    def read_ranges(spark: Any, ranges: Iterable[ReadRange], **_: Any) -> Any:
+    def read_ranges(spark: Any, ranges: Iterable[ReadRange], client: Any) -> Any:
         table = pa.Table.from_pylist(within(rows, ranges), schema=arrow_schema(SOURCE_SCHEMA))
         places = ("topic", "partition", "offset")
         frame = spark.createDataFrame(table, schema=SOURCE_SCHEMA)
@@ -122,8 +123,8 @@ def tables_of(
 ) -> dict[str, list[Any]]:
     """Return every table of a snapshot, row by row."""
     settings = settings_of(ENTRY, bootstrap="") if settings is None else settings
-    AtHand(rows, settings).verify(with_bounds(view), settings, folder)
-    return {of.name: pq.read_table(of).to_pylist() for of in folder.iterdir()}
+    AtHand(rows, settings).verify(with_bounds(view), settings, store=LocalStore(folder))
+    return {of.name: pq.read_table(of).to_pylist() for of in folder.glob("*/*/")}
 
 
 def job_of(settings: Settings) -> Job:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from snapkafka.assembly import Desk, Invariant, Job, Settings, base_or_whole, published, require_offsets
+from snapkafka.assembly import Desk, Job, Settings, Tables, base_or_whole, published, require_offsets
 from snapkafka.assembly.base import view_on
 from snapkafka.assembly.embedded import EmbeddedEngine
 from snapkafka.assembly.invariants import MAIN, opened
@@ -19,7 +18,7 @@ from snapkafka.assembly.manifest import Task
 from snapkafka.assembly.order import Engine as OfJob
 from snapkafka.checks import Checked, CutView
 from snapkafka.kafka import Connection
-from snapkafka.manifest import STATE, Manifest
+from snapkafka.manifest import STATE, InvariantEntry, Manifest
 from snapkafka.protocol import Captured
 from snapkafka.store import Store
 from tests.spark.at_hand import settings_of
@@ -59,7 +58,7 @@ class Engine:
         store: LocalStore,
         name: str = "snap",
         *,
-        wanted: Sequence[Invariant] = (),
+        wanted: Sequence[InvariantEntry] = (),
         sinks: Collection[str] | None = None,
         whole: bool = False,
         **options: Any,
@@ -79,10 +78,12 @@ class Engine:
                 base, _ = base_or_whole(store, captured, settings.ledger, isolation=settings.spec.isolation)
             return self.assembled(view, settings, store, base=base, wanted=tuple(wanted), facts=facts)
 
-    def verify(self, stage: Stage, name: str = "snap", folder: Path | None = None, **options: Any) -> Checked:
+    def verify(
+        self, stage: Stage, name: str = "snap", store: Store | None = None, **options: Any
+    ) -> tuple[Tables, Checked]:
         """Verify a snapshot of a stage from its log alone."""
         with looked_at(stage, name, **options) as (_, _, view, settings):
-            return self.of(settings).verify(view, settings, folder)
+            return self.of(settings).verify(view, settings, store=store)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from snapkafka.assembly.cluster import ask_once
+from snapkafka.checks import LogRecord
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
 from snapkafka.protocol import (
     Assigned,
@@ -39,6 +40,7 @@ from snapkafka.protocol import (
 )
 from snapkafka.testing import wait_until
 from snapkafka.wire import headers as wire
+from tests.spark.at_hand import header_of
 
 _T = TypeVar("_T")
 
@@ -148,14 +150,9 @@ class Sender:
     ends: dict[TopicPartition, SentEnd] = field(default_factory=dict)
     reached: dict[TopicPartition, SentEnd] = field(default_factory=dict)  # the same with what is red
 
-    def header(
-        self, tp: TopicPartition, epoch: int, seq: int, cause: tuple[TopicPartition, int] | None = None
-    ) -> bytes:
-        said = self.stage.ledger.ledger_id, wire.tp_check(*tp), epoch, self.process, seq
-        if cause is None:
-            return wire.stamp(*said)
-        (topic, partition), offset = cause
-        return wire.stamp_with_cause(*said, wire.topic_check(topic), partition, offset)
+    def header(self, tp: TopicPartition, *said: Any) -> bytes:
+        """Our header of a record of it: epoch, seq, and what else a `LogRecord` has."""
+        return header_of(LogRecord(*tp, 0, self.process, *said), self.stage.ledger.ledger_id)
 
     def send(
         self,
@@ -171,7 +168,7 @@ class Sender:
     ) -> int:
         """A stamped record; white ones move the white end. `seq`: another than the next one (a forgery)."""
         number = self.seqs[tp] if seq is None else seq
-        header = self.header(tp, epoch, number, cause)
+        header = self.header(tp, epoch, number, False, cause)
         offset = self.stage.send(tp, key, value, [*(more or []), (wire.HEADER, header)], at_ms=at_ms)
         if seq is None:
             self.seqs[tp] += 1
@@ -182,8 +179,7 @@ class Sender:
 
     def mark(self, tp: TopicPartition) -> int:
         """Its marker."""
-        ledger_id, check = self.stage.ledger.ledger_id, wire.tp_check(*tp)
-        header = wire.marker(ledger_id, check, self.stage.epoch, self.process, self.seqs[tp], 0)
+        header = self.header(tp, self.stage.epoch, self.seqs[tp], True)
         self.seqs[tp] += 1
         offset = self.stage.send(tp, wire.marker_key(self.process), None, [(wire.HEADER, header)])
         end = self.ends.get(tp, SentEnd(**tp._asdict(), white_end=0, last_seq=-1))

@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from snapkafka.checks import LogBounds, LogRecord, in_flight
+from snapkafka.checks import EXTERNAL, LogBounds, LogRecord, in_flight
 from snapkafka.protocol import (
     NOBODY,
     Captured,
@@ -30,7 +30,7 @@ EPOCH = 1_000_000_000
 #: The parts of a world that processes report.
 REPORTED = ("processes", "inputs", "senders", "changelogs", "recorded", "old_topics")
 #: In this share of the worlds the first sender has known its inputs before they were recreated.
-OLD = 0.1
+OLD = 0.3
 
 
 @dataclass
@@ -215,151 +215,102 @@ def _ends(world: World, tp: TopicPartition, lines: list[LogRecord], living: list
 
 
 def damage(rng: random.Random, world: World) -> World:
-    """The same world with a few things wrong with it, or none: records that are lost, forged, changed or without their
-    header, and reports that say something else."""
-    for _ in range(rng.choice((0, 1, 1, 2))):
-        rng.choice((_lose, _append, _change, _swap, _cause, _strip, _report, _move))(rng, world)
+    """The same world with a few things wrong with it, or none: records that are lost, or others than they were, and
+    reports that say something else. The sends near any of it may have had an unknown outcome."""
+    for of in rng.sample(world.records, min(len(world.records), rng.randint(0, 6))):
+        rng.choice((_lose, _forge, _forge, _swap, _report))(rng, world, of)
+        if rng.random() < 0.3:
+            first = max(0, of.seq + rng.choice((-2, 0, 0, 1, 5)))
+            lost = SeqRange(first=first, last=first + rng.choice((0, 0, 2)), refused=rng.random() < 0.5)
+            end = world.bounds[of.tp].end
+            landed = rng.choice((0, 0, end - 1, end))
+            _reported(world, "senders", of, process=of.process, unacknowledged=(lost,), landed_end=landed)
     return world
 
 
-def _lose(rng: random.Random, world: World) -> None:
-    """One record, or what lies below an offset; or one in whose place the next ones of its sender stand."""
-    if not world.records:
-        return
-    lost, how = rng.choice(world.records), rng.randrange(4)
-    if rng.random() < 0.3:
-        _unacknowledged(rng, world, lost)
+def _lose(rng: random.Random, world: World, lost: LogRecord) -> None:
+    """A record, or what lies below it, or half of that; or the next ones of its sender stand in its place."""
+    how, own = rng.randrange(4), (lost.tp, lost.process)
     if how == 0:
         world.bounds[lost.tp] = replace(world.bounds[lost.tp], start=lost.offset)
     world.records = [
         it._replace(seq=it.seq + 1)
-        if how == 1 and (it.tp, it.process) == (lost.tp, lost.process) and it.seq >= max(lost.seq, 0)
+        if how == 1 and (it.tp, it.process) == own and it.seq >= lost.seq >= 0
         else it
         for it in world.records
         if not (how > 1 and it == lost)
-        and not (how == 0 and it.tp == lost.tp and it.offset < lost.offset)
-        and not (how == 3 and it.tp == lost.tp and it.offset < lost.offset and rng.random() < 0.5)
+        and not (
+            how in (0, 3) and it.tp == lost.tp and it.offset < lost.offset and rng.random() < 1 - how / 6
+        )
     ]
 
 
-def _append(rng: random.Random, world: World) -> None:
-    """At the end of a partition, with a seq that is new or not; its readers may have received it."""
-    tp = rng.choice(list(world.bounds))
-    process = rng.choice([*(cut.process for cut in world.processes), EPOCH + 5, EPOCH - 1])
-    seqs = [it.seq for it in world.records if (it.tp, it.process) == (tp, process)] or [0]
-    seq = max(0, rng.choice(seqs) + rng.choice((0, 0, 1, 20)))
-    end = world.bounds[tp].end
-    world.records.append(LogRecord(*tp, end, process, rng.choice((0, 0, EPOCH)), seq, rng.random() < 0.1))
-    world.bounds[tp] = replace(world.bounds[tp], end=end + 1)
-    if rng.random() < 0.5:
-        _unacknowledged(rng, world, world.records[-1], landed_end=rng.choice((0, end, end + 1)))
-    if rng.random() < 0.5:
-        _receive(world, tp, end + 1)
-
-
-def _change(rng: random.Random, world: World) -> None:
-    """A record, to one of another colour, seq or sender; it may be one that its sender had sent before."""
-    if not world.records:
-        return
-    i = rng.randrange(len(world.records))
+def _forge(rng: random.Random, world: World, of: LogRecord) -> None:
+    """Another one in its place, or at the end of its partition: of another colour, seq, sender or cause, or without its
+    header. Its readers may have received it; its sender may have sent it before, and read the input of its cause."""
+    tp, source = of.tp, rng.choice(world.inputs)
+    event = TopicPartition(source.topic, source.partition)
+    known = [it.cause for it in world.records if it.cause is not None and it.epoch < EPOCH]
+    red = [(it.tp, it.offset) for it in world.records if it.epoch >= EPOCH and it.tp == event]
+    causes = rng.choice((known, known, red, ())) or [(event, rng.randint(0, source.position + 2))]
+    seqs = [of.seq, *(it.seq for it in world.records if it.tp == tp)]
     changes: dict[str, Any] = rng.choice(
         (
+            *({"cause": rng.choice(causes)} for _ in range(2)),
             {"epoch": rng.choice((0, EPOCH))},
-            {"process": EPOCH + 1},
-            {"seq": rng.randint(0, 20)},
-            {"process": world.processes[0].process, "seq": rng.randint(0, 3), "epoch": 0},
+            {"seq": rng.choice(seqs) + rng.choice((0, 1, 20))},
+            {"process": rng.choice((*(cut.process for cut in world.processes), EPOCH + 5, EPOCH - 1))},
+            {"process": EXTERNAL},
         )
     )
-    if (record := world.records[i]._replace(**changes)).process >= 0:
-        world.records[i] = record = record._replace(seq=max(record.seq, 0))
-        if rng.random() < 0.3:
-            _report_of(world, record, earlier_seq=record.seq, earlier_end=rng.choice((0, record.offset)))
+    made, end = of._replace(**changes), world.bounds[tp].end
+    made = made._replace(seq=max(made.seq, 0)) if made.process >= 0 else LogRecord(*tp, of.offset)
+    if of in world.records and rng.random() < 0.6:
+        world.records[world.records.index(of)] = made
+    else:
+        made = made._replace(offset=end)
+        world.records.append(made)
+        world.bounds[tp] = replace(world.bounds[tp], end=end + 1)
+    if rng.random() < 0.4:
+        _receive(world, tp, made.offset + 1, low=rng.choice((0, made.offset)))
+    if rng.random() < 0.2:
+        before = rng.choice((0, made.offset))
+        _reported(world, "senders", made, process=made.process, earlier_seq=made.seq, earlier_end=before)
+    if "cause" in changes and rng.random() < 0.5:
+        _reported(world, "inputs", LogRecord(*event, 0), earlier=(rng.choice((NOBODY, of.process)),))
 
 
-def _swap(rng: random.Random, world: World) -> None:
+def _swap(rng: random.Random, world: World, of: LogRecord) -> None:
     """Two seqs of one sender."""
-    senders = [(it.tp, it.process) for it in world.records if it.process >= 0]
-    left = {cut.process for cut in world.processes if cut.left}
-    if senders:
-        of = rng.choice([it for it in senders if it[1] in left] or senders)
-        mine = [n for n, it in enumerate(world.records) if (it.tp, it.process) == of]
-        i, j = rng.choice(mine), rng.choice(mine)
-        one, other = world.records[i], world.records[j]
-        world.records[i], world.records[j] = one._replace(seq=other.seq), other._replace(seq=one.seq)
+    other = rng.choice([it for it in world.records if (it.tp, it.process) == (of.tp, of.process)] or [of])
+    new = {of: of._replace(seq=other.seq), other: other._replace(seq=of.seq)}
+    world.records = [new.get(it, it) for it in world.records]
 
 
-def _cause(rng: random.Random, world: World) -> None:
-    """An effect, of an event that another one names, of a red record, or of any; who has it may have read that input
-    before."""
-    ours = [n for n, it in enumerate(world.records) if it.process >= 0 and not it.marker]
-    if not ours:
-        return
-    i, source = rng.choice(ours), rng.choice(world.inputs)
-    tp = TopicPartition(source.topic, source.partition)
-    red = [(it.tp, it.offset) for it in world.records if it.epoch >= EPOCH and it.tp == tp]
-    known = [it.cause for it in world.records if it.cause is not None and it.epoch < EPOCH]
-    places = rng.choice((known, red, [(tp, n) for n in range(source.position + 3)]))
-    if places:
-        world.records[i] = world.records[i]._replace(cause=rng.choice(places))
-        if rng.random() < 0.5:
-            before = rng.choice((NOBODY, world.records[i].process))
-            world.inputs = [
-                replace(it, earlier=(*it.earlier, before)) if it.topic == source.topic else it
-                for it in world.inputs
-            ]
-
-
-def _strip(rng: random.Random, world: World) -> None:
-    """Headers, of a whole topic or of the last white records of its senders; some of it was received."""
-    tp = rng.choice(list(world.bounds))
-    ends = {end.white_end - 1 for end in world.senders if (end.topic, end.partition) == tp}
-    whole = rng.random() < 0.5
-    world.records = [
-        LogRecord(*it[:3], key_hash=it.key_hash) if it.tp == tp and (whole or it.offset in ends) else it
-        for it in world.records
-    ]
-    if rng.random() < 0.5:
-        _receive(world, tp, max(ends, default=0) + 1, low=0)
-
-
-def _report(rng: random.Random, world: World) -> None:
-    """What a sender reports: sends of unknown outcome at one of its records, or before and after them all; an event
-    that tore."""
-    if not world.records:
-        return
-    of = rng.choice(world.records)
-    _unacknowledged(rng, world, of._replace(seq=max(0, of.seq + rng.choice((-2, 0, 0, 1, 5)))))
+def _report(rng: random.Random, world: World, of: LogRecord) -> None:
+    """An event tore; an input was received further; a topic is another one by now."""
     if of.cause is not None:
         (topic, partition), offset = of.cause
         torn = TornEvent(agent="a", topic=topic, partition=partition, offset=offset, was=0, met=EPOCH)
         world.processes = [
             replace(it, torn=(torn,)) if it.process == of.process else it for it in world.processes
         ]
+    elif rng.random() < 0.9:
+        _receive(world, of.tp, of.offset + rng.randint(0, 6))
+    else:
+        _reported(world, "inputs", of, topic_id="aa")
+        world.bounds[of.tp] = replace(world.bounds[of.tp], topic_id="bb")
 
 
-def _move(rng: random.Random, world: World) -> None:
-    """How far an input was received, and which topic it is of."""
-    source = rng.choice(world.inputs)
-    _receive(world, TopicPartition(source.topic, source.partition), source.position + rng.randint(0, 6))
-    if rng.random() < 0.1:
-        world.inputs = [replace(it, topic_id="aa") if it.topic == source.topic else it for it in world.inputs]
-        world.bounds |= {
-            tp: replace(now, topic_id="bb") for tp, now in world.bounds.items() if tp.topic == source.topic
-        }
-
-
-def _unacknowledged(rng: random.Random, world: World, of: LogRecord, **more: Any) -> None:
-    last = of.seq + rng.choice((0, 0, 2))
-    lost = SeqRange(first=of.seq, last=last, refused=rng.random() < 0.5)
-    _report_of(world, of, unacknowledged=(lost,), **more)
-
-
-def _report_of(world: World, of: LogRecord, **changes: Any) -> None:
-    place = (*of[:2], of.process)
-    world.senders = [
-        replace(it, **changes) if (it.topic, it.partition, it.process) == place else it
-        for it in world.senders
+def _reported(world: World, what: str, of: LogRecord, *, process: int = NOBODY, **changes: Any) -> None:
+    """Change what is reported of a partition, or of a process there."""
+    found = [
+        replace(it, **changes)
+        if (it.topic, it.partition) == of.tp and process in (NOBODY, getattr(it, "process", NOBODY))
+        else it
+        for it in getattr(world, what)
     ]
+    setattr(world, what, found)
 
 
 def _receive(world: World, tp: TopicPartition, upto: int, **changes: Any) -> None:

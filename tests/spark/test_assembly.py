@@ -17,12 +17,12 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 from pyspark.sql import functions as fn
 
 from snapkafka import ops
-from snapkafka.assembly import SCHEMAS, Invariant, compare, in_folder, published
+from snapkafka.assembly import SCHEMAS, compare, published
 from snapkafka.assembly.schemas import UNIX_EPOCH
 from snapkafka.assembly.spark import engine as spark_engine
 from snapkafka.assembly.spark import kafka_source
 from snapkafka.checks import ReadRange, Verdict
-from snapkafka.manifest import AROUND, INPUTS, Manifest
+from snapkafka.manifest import AROUND, INPUTS, InvariantEntry, Manifest
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker
 from tests.spark.engines import Engine, rows
@@ -30,7 +30,7 @@ from tests.spark.scene import Stage, play, read_all
 from tests.worlds.stores import LocalStore
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "manifest.schema.json").read_text())
-HOLDS = Invariant(name="few", sql='SELECT * FROM messages WHERE "offset" > 1000')
+HOLDS = InvariantEntry(name="few", sql='SELECT * FROM messages WHERE "offset" > 1000')
 OPTIONS: dict[str, Any] = {"isolation": "read_uncommitted", "around": 50, "with_inputs": True}
 LATE_MS, LATE_HEADERS = 1_700_000_000_123, [("a", b"\x00"), ("a", None)]
 #: Of a snapshot that no check doubts.
@@ -61,7 +61,9 @@ def assembled(engine: Engine, kafka: Broker, tmp_path_factory: pytest.TempPathFa
     stage.send(orders, b"late", b"\xff", LATE_HEADERS, at_ms=LATE_MS)  # orders 12
     first = LocalStore(tmp_path_factory.mktemp("snapshots"))
 
-    def again(store: LocalStore = first, wanted: tuple[Invariant, ...] = (HOLDS,), **more: Any) -> Manifest:
+    def again(
+        store: LocalStore = first, wanted: tuple[InvariantEntry, ...] = (HOLDS,), **more: Any
+    ) -> Manifest:
         return engine.assemble(stage, store, wanted=wanted, **OPTIONS | more)
 
     return Assembled(engine, stage, first, again(), again)
@@ -228,9 +230,9 @@ def test_what_depends_on_when_the_log_is_read_is_no_content(assembled: Assembled
 
 
 def test_its_tables_are_those_that_a_verification_makes(assembled: Assembled, tmp_path: Path) -> None:
-    checked = assembled.engine.verify(assembled.stage, folder=tmp_path, **OPTIONS)
-    tables = published(assembled.store, assembled.manifest), in_folder(tmp_path)
-    assert compare(*tables, checked.outcomes).status == "passed"
+    computed, checked = assembled.engine.verify(assembled.stage, store=LocalStore(tmp_path), **OPTIONS)
+    stored = published(assembled.store, assembled.manifest)
+    assert compare(stored, computed, checked.outcomes).status == "passed"
 
 
 def test_verified_and_says_by_what(assembled: Assembled) -> None:
@@ -296,6 +298,6 @@ def test_parallelism_changes_no_row(
     assert [table.digest for table in one.tables] == [table.digest for table in other.tables]
     assert one.content == other.content
     hot = ReadRange(*stage.tp("orders"), 0, 10)
-    records = kafka_source.read_ranges(spark, [hot], bootstrap=stage.bootstrap)
+    records = kafka_source.read_ranges(spark, [hot], {"bootstrap.servers": stage.bootstrap})
     by_task = records.groupBy(fn.spark_partition_id()).count().collect()
     assert (len(by_task), sum(row["count"] for row in by_task)) == (5, 10)

@@ -61,7 +61,7 @@ def test_each_damage_is_found_by_its_check_at_its_offset(
     """By an effect of an event past the cut, too; and the other checks have nothing to say."""
     stage = play(kafka.bootstrap, namespace, **options)
     place = damage(stage)
-    found = {it.name: it for it in engine.verify(stage).outcomes}
+    found = {it.name: it for it in engine.verify(stage)[1].outcomes}
     failed = {name for name, it in found.items() if it.status is Status.FAILED}
     assert failed == ({check} if check else set())
     assert check or {it.status for it in found.values()} == {Status.PASSED}

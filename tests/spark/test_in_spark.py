@@ -10,7 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import PLAIN, Decoding, Settings, compare, in_folder
+from snapkafka.assembly import PLAIN, Decoding, Settings, compare
 from snapkafka.assembly.arrow_schema import arrow_schema
 from snapkafka.assembly.spark import engine
 from snapkafka.assembly.spark.engine import SparkEngine, records_of
@@ -30,7 +30,8 @@ from tests.spark.at_hand import (
     with_bounds,
 )
 from tests.spark.damaged_logs import EVERY_KIND, damaged
-from tests.spark.test_tables import TRACE, captured
+from tests.spark.test_tables import captured, row
+from tests.worlds.stores import LocalStore
 
 OWN: Final = Decoding(codecs=("tests.spark.own_codecs",), unpickle=True)
 #: Values as services write them, and as nobody would.
@@ -50,19 +51,12 @@ def rows() -> list[dict[str, Any]]:
         "sets": list(SETS),
         "windows": list(WINDOWS),
     }
-    before, after = [TRACE, {"key": "trace", "value": None}], [{"key": "bytes", "value": b"\xff"}]
-    found = [
-        row_of(LogRecord(topic, 0, offset, 1, 0, offset), key, value)
+    return [
+        row(LogRecord(topic, 0, offset, 1, 0, offset), key, value)
+        | {"timestamp_ms": 1_767_225_600_123 + 1_000 * offset, "timestamp_type": offset % 2}
         for topic, pairs in content.items()
         for offset, (key, value) in enumerate(pairs)
     ]
-    for row in found:
-        row["headers"] = [*before, *row["headers"], *after]
-        row |= {
-            "timestamp_ms": 1_767_225_600_123 + 1_000 * row["offset"],
-            "timestamp_type": row["offset"] % 2,
-        }
-    return found
 
 
 def view_of(codecs: dict[str, Any]) -> CutView:
@@ -118,9 +112,8 @@ def test_rows_and_digests_of_every_table(
     spark_reads(monkeypatch, rows(), tasks=3)
     found = []
     for name, by in (("spark", by_spark(spark, settings)), ("embedded", AtHand(rows(), settings))):
-        (there := tmp_path / name).mkdir()
-        found.append((by.verify(view, settings, there), in_folder(there)))
-    (in_spark, here), (embedded, there_too) = found
+        found.append(by.verify(view, settings, store=LocalStore(tmp_path / name)))
+    (here, in_spark), (there_too, embedded) = found
     assert in_spark == embedded
     assert (sum("/state/" in file for file in here.files) > 1) == (min(limits) < 10**9)
     assert compare(here, there_too, ()).status is Status.PASSED
@@ -143,6 +136,6 @@ def test_the_source_s_rows_are_records_as_the_wire_reads_them() -> None:
     source.append(of | {"offset": 99, "headers": []})
     batches = pa.Table.from_pylist(source, schema=arrow_schema(SOURCE_SCHEMA)).to_batches(max_chunksize=5)
     found = list(records_of([batches[0].slice(2), *batches[1:]], LEDGER))
-    for one, row in zip(found, source[2:], strict=True):
-        assert one._replace(headers=list(one.headers)) == record(row)
+    for one, of_source in zip(found, source[2:], strict=True):
+        assert one._replace(headers=list(one.headers)) == record(of_source)
     assert sum(it.log.process >= 0 for it in found) == 4

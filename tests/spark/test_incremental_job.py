@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
+from obstore.fsspec import FsspecStore
 
 from snapkafka import ops
 from snapkafka.assembly import invariants, main
@@ -23,7 +25,9 @@ from snapkafka.assembly.manifest import Task
 from snapkafka.errors import EXIT_NOT_GOOD, InternalError, StorageError
 from snapkafka.kafka import Connection
 from snapkafka.manifest import AROUND, Manifest
+from snapkafka.store import open_store
 from snapkafka.testing import Broker
+from tests.servers.s3 import EmbeddedS3
 from tests.spark.at_hand import spec_file
 from tests.spark.engines import Engine, state_of
 from tests.spark.scene import Stage, play, play_on
@@ -223,3 +227,35 @@ def test_where_a_parent_is_pruned_meanwhile_the_assembly_fails_by_name(
     assert main(copied.arguments("last")) == 0
     (reported,) = json.loads(capsys.readouterr().out)["snapshots"]
     assert chain.stage.name("next") in reported["why_full"]
+
+
+def test_a_chain_in_a_bucket_is_that_chain(
+    chain: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Made by this process and the tasks of its session. A verifier finds its tables there; DuckDB and pandas read them
+    by the manifest alone, as the docs say; and no secret is written down."""
+    session, job = chain.engine.session, ["--engine", chain.engine.name]
+    with EmbeddedS3() as server:
+        for name, value in server.environ.items():
+            monkeypatch.setenv(name, value)
+            monkeypatch.setitem({} if session is None else session.sparkContext.environment, name, value)
+        store = open_store(f"{server.make_bucket('lake')}/of/snapshots")
+        assert main([*chain.stage.job(store.uri, "snap", "next"), *job]) == 0
+        for which in ("snap", "next"):
+            place, expected = chain.stage.name(which), state_of(chain.store, chain.manifest(which))
+            assert state_of(store, store.read(place)) == expected
+        again = {"bootstrap": chain.stage.bootstrap, "manifests": (store.manifest_place(place),)}
+        assert main([*spec_file(tmp_path, tables=True, **again), *job]) == 0
+
+        s3 = FsspecStore("s3a", client_options={"allow_http": True})
+        full = json.loads(s3.cat_file(store.manifest_place(chain.stage.name("snap"))))
+        (state,) = (table for table in full["tables"] if table["name"] == "state")
+        paths = [f"{store.uri}/{file['path']}" for file in state["files"]]
+        keys = pd.concat([pd.read_parquet(s3.open(path)) for path in paths])["key"]
+        assert sorted(keys) == sorted(key for key, _ in state_of(chain.store, chain.manifest("snap")))
+        with duckdb.connect() as database:
+            database.register_filesystem(s3)
+            (by_duckdb,) = database.execute("SELECT count(*) FROM read_parquet(?)", [paths]).fetchall()[0]
+        assert by_duckdb == state["rows"] > 0
+        texts = store.texts()
+        assert len(texts) == 2 and server.secret not in "".join(texts.values())

@@ -44,7 +44,7 @@ def assembled(
 
 
 def verified(engine: Engine, stage: Stage) -> dict[str, CheckEntry]:
-    return {found.name: found for found in engine.verify(stage).outcomes}
+    return {found.name: found for found in engine.verify(stage)[1].outcomes}
 
 
 def rows(manifest: Manifest, folder: Path, table: str) -> list[dict[str, Any]]:

@@ -22,7 +22,10 @@ from tests.worlds.little_log import CAPTURED, EPOCH, INPUT
 
 #: Offsets of the markers of `taken`: no table may know of them.
 MARKER_SEQ = 5
-TRACE, AGAIN = ({"key": "trace", "value": value} for value in (b"7", b"8"))
+#: Headers of somebody else, before and behind ours.
+OTHERS = [
+    {"key": name, "value": value} for name, value in (("trace", b"7"), ("trace", None), ("bytes", b"\xff"))
+]
 TIMES = {
     "now": 1_700_000_000_000,
     "none": -1,
@@ -52,7 +55,7 @@ def captured() -> Captured:
 def row(it: LogRecord, key: bytes | None, value: bytes | None) -> dict[str, Any]:
     """A row with a time, and headers of somebody else."""
     found = row_of(it, key, value)
-    return found | {"timestamp_ms": 1_767_225_600_000, "headers": [TRACE, *found["headers"], AGAIN]}
+    return found | {"timestamp_ms": 1_767_225_600_000, "headers": [*OTHERS[:2], *found["headers"], OTHERS[2]]}
 
 
 def taken() -> list[dict[str, Any]]:
@@ -91,9 +94,7 @@ def test_no_table_has_a_trace_of_the_taking(tmp_path: Path) -> None:
     counts = {"state": 15, "messages": 3, "channels": 1, "processes": 1, "positions": 1}
     assert {name: len(rows) for name, rows in found.items()} == counts
     assert traces(found) == []
-    assert [row["headers"] for row in found["messages"]] == [[TRACE, AGAIN]] * 3, (
-        "those of others stay, in order"
-    )
+    assert [row["headers"] for row in found["messages"]] == [OTHERS] * 3, "those of others stay, in order"
     assert {row["why_undecoded"] for row in found["state"]} == {None}
 
 

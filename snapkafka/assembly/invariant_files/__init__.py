@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from snapkafka.errors import BadInputError
+from snapkafka.manifest import InvariantEntry
 from snapkafka.runtime.machine import expand_home
 
 CHECK: Final = "check --invariants"
@@ -25,14 +25,6 @@ _PLACEHOLDER: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
 _UNSAFE: Final = re.compile(r"['\"\\`;()\n\r]")
 #: A name is part of the ledger, of metrics, and of addresses of the service.
 _NAME: Final = re.compile(r"[\w+-][\w .+-]{0,99}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invariant:
-    """A query whose rows are violations; `name` is the file's, without `.sql`."""
-
-    name: str
-    sql: str
 
 
 def ready_made() -> tuple[str, ...]:
@@ -55,7 +47,7 @@ def parse_parameters(given: Iterable[str]) -> dict[str, str]:
     return parameters
 
 
-def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant, ...]:
+def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[InvariantEntry, ...]:
     """Read invariants and fill in their parameters.
 
     Args:
@@ -72,7 +64,7 @@ def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant
                 f"{name}={value}: a value cannot have quotes, backslashes, semicolons or parentheses",
                 field="set",
             )
-    loaded, used = list[Invariant](), set[str]()
+    loaded, used = list[InvariantEntry](), set[str]()
     for path, sql in _read(where):
         if not _NAME.fullmatch(path.stem):
             raise BadInputError(
@@ -84,7 +76,7 @@ def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant
                 f"two invariants are called {path.stem}; one is {path}", hint="give one of them another name"
             )
         used |= {match[1] for match in _PLACEHOLDER.finditer(sql)}
-        loaded.append(Invariant(name=path.stem, sql=_filled(path, sql, parameters)))
+        loaded.append(InvariantEntry(name=path.stem, sql=_filled(path, sql, parameters)))
     unknown = sorted(set(parameters) - used)
     if unknown:
         raise BadInputError(f"no invariant has a parameter {unknown[0]}", hint="check --set and --invariants")

@@ -87,14 +87,10 @@ class SparkEngine(Engine):
 
     def examine(self, reading: Reading) -> list[Part]:
         spec = reading.settings.spec
-        ranges, security = reading.to_read(), Security.from_environment(os.environ).for_java()
-        records = read_ranges(
-            self._spark,
-            ranges,
-            bootstrap=spec.bootstrap,
-            isolation=spec.isolation,
-            options={f"kafka.{name}": value for name, value in security.items()},
-        )
+        ranges = reading.to_read()
+        client = {"bootstrap.servers": spec.bootstrap, "isolation.level": spec.isolation}
+        client |= Security.from_environment(os.environ).for_java()
+        records = read_ranges(self._spark, ranges, client)
         ledger_id = wire.ledger_id(bytes.fromhex(reading.settings.ledger.topic_id))
 
         def examined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

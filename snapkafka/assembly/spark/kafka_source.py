@@ -19,7 +19,6 @@ from pyspark.sql import functions as fn
 
 from snapkafka.assembly.records import CLIENT_ID
 from snapkafka.checks import ReadRange
-from snapkafka.errors import DependencyMissingError
 
 #: What `read_ranges` gives, in this order.
 SOURCE_SCHEMA: Final = (
@@ -37,44 +36,23 @@ CONSUMERS_PER_TASK: Final = 8
 OLDER_SOURCES: Final = "spark.sql.sources.useV1SourceList"
 
 
-def read_ranges(
-    spark: SparkSession,
-    ranges: Sequence[ReadRange],
-    *,
-    bootstrap: str,
-    isolation: str = "read_uncommitted",
-    options: Mapping[str, str] | None = None,
-) -> DataFrame:
+def read_ranges(spark: SparkSession, ranges: Sequence[ReadRange], client: Mapping[str, str]) -> DataFrame:
     """Return the records of `ranges`, markers included, in `SOURCE_SCHEMA`; nothing is read yet.
 
     Every range must lie within the log: Spark fails otherwise.
 
     Args:
-        spark: the session.
         ranges: one per partition, none of them empty.
-        bootstrap: `host:port` of a broker.
-        isolation: "read_committed" for services that run exactly-once.
-        options: more of the Kafka source (`kafka.login.security.protocol`, ...).
-
-    Raises:
-        DependencyMissingError: the session has no Kafka source.
+        client: settings of Kafka's client: address, login, isolation.
     """
     if not ranges:
         return spark.createDataFrame([], SOURCE_SCHEMA)
-    reader = bare_source(spark, ranges, bootstrap=bootstrap, isolation=isolation, options=options)
+    reader = bare_source(spark, ranges, client)
     sizes = [item.end - item.start for item in ranges]
     tasks = max(spark.sparkContext.defaultParallelism, math.ceil(sum(sizes) / RECORDS_PER_TASK))
     consumers = sum(math.ceil(size / RECORDS_PER_TASK) for size in sizes)
-    try:
-        with _newer_interface(spark) if consumers <= CONSUMERS_PER_TASK * tasks else nullcontext():
-            records = reader.option("includeHeaders", "true").load()
-    except Exception as error:  # pyspark's AnalysisException; its class moved between releases
-        if "data source: kafka" in str(error) or "Failed to find" in str(error):
-            raise DependencyMissingError(
-                "this Spark session has no Kafka source",
-                hint="give spark-submit --jars or --packages as docs/guide/assembly.md describes",
-            ) from error
-        raise
+    with _newer_interface(spark) if consumers <= CONSUMERS_PER_TASK * tasks else nullcontext():
+        records = reader.option("includeHeaders", "true").load()
     return records.select(
         "topic",
         "partition",
@@ -104,24 +82,17 @@ def _newer_interface(spark: SparkSession) -> Iterator[None]:
 
 
 def bare_source(
-    spark: SparkSession,
-    ranges: Sequence[ReadRange],
-    *,
-    bootstrap: str,
-    isolation: str,
-    options: Mapping[str, str] | None = None,
+    spark: SparkSession, ranges: Sequence[ReadRange], client: Mapping[str, str]
 ) -> DataFrameReader:
     """Return Spark's Kafka source for these ranges, without headers."""
     partitions = defaultdict(list)
     for item in ranges:
         partitions[item.topic].append(item.partition)
     own = {
-        "kafka.bootstrap.servers": bootstrap,
         "assign": json.dumps(partitions),
         "startingOffsets": _offsets(ranges, lambda item: item.start),
         "endingOffsets": _offsets(ranges, lambda item: item.end),
         "failOnDataLoss": "true",
-        "kafka.isolation.level": isolation,
         "kafka.allow.auto.create.topics": "false",
         # A partition that has more is read by several tasks.
         "maxRecordsPerPartition": str(RECORDS_PER_TASK),
@@ -132,7 +103,7 @@ def bare_source(
         # One name for all consumers of all jobs: whoever wants the brokers to hold them back sets it a quota.
         "kafka.client.id": CLIENT_ID,
     }
-    return spark.read.format("kafka").options(**own | dict(options or {}))
+    return spark.read.format("kafka").options(**own | {f"kafka.{name}": it for name, it in client.items()})
 
 
 def _offsets(ranges: Iterable[ReadRange], offset: Callable[[ReadRange], int]) -> str:

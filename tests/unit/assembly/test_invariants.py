@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from snapkafka.assembly import Invariant, invariants, load, parameters_of, ready_made
+from snapkafka.assembly import invariants, load, parameters_of, ready_made
 from snapkafka.checks import Status
 from snapkafka.errors import BadInputError
-from snapkafka.manifest import CheckEntry
+from snapkafka.manifest import CheckEntry, InvariantEntry
 from tests.worlds.tables import in_files
 
 PASSED, FAILED, UNCLEAR = Status.PASSED, Status.FAILED, Status.UNVERIFIABLE
@@ -36,7 +36,7 @@ def rows(*values: str) -> list[dict[str, Any]]:
 def outcomes(
     folder: Path, sqls: Sequence[str], state: Sequence[Mapping[str, Any]] = (), **more: Any
 ) -> list[CheckEntry]:
-    wanted = [Invariant(name=f"n{n}", sql=sql) for n, sql in enumerate(sqls)]
+    wanted = [InvariantEntry(name=f"n{n}", sql=sql) for n, sql in enumerate(sqls)]
     return invariants.check(wanted, in_files(folder, {"state": state, **more}))
 
 
@@ -273,7 +273,7 @@ def test_one_that_takes_too_long_is_not_evaluated(tmp_path: Path, monkeypatch: p
 
 def test_a_predicate_that_cannot_be_evaluated_is_refused_before_any_work() -> None:
     with pytest.raises(BadInputError, match="nothing"):
-        invariants.require_valid([Invariant(name="mine", sql="SELECT nothing FROM state")])
+        invariants.require_valid([InvariantEntry(name="mine", sql="SELECT nothing FROM state")])
 
 
 def test_rows_are_printed_without_nulls_and_with_all_digits(tmp_path: Path) -> None:

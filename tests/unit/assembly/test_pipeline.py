@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly import Invariant, Job, JobSpec, entry, pipeline
+from snapkafka.assembly import Job, JobSpec, entry, pipeline
 from snapkafka.assembly.pipeline import invariants_of
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError, StorageError
 from snapkafka.manifest import InvariantEntry
@@ -45,7 +45,7 @@ def test_a_verdict_for_the_ledger_leaves_no_invariant_out(
 ) -> None:
     """Else a snapshot whose invariant failed would be VERIFIED by naming another."""
     before = [InvariantEntry(name=it, sql="1") for it in ("money", "token")]
-    found = invariants_of(before, tuple(Invariant(name=it, sql="2") for it in given), record=record)
+    found = invariants_of(before, tuple(InvariantEntry(name=it, sql="2") for it in given), record=record)
     assert [f"{it.name}: {it.sql}" for it in found] == run
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from snapkafka.assembly import compare, in_folder, split_keys
+from snapkafka.assembly import compare, split_keys
 from snapkafka.checks import CutView, Finding, Status, witness_of
 from snapkafka.errors import StorageError
 from snapkafka.manifest import CheckEntry
@@ -60,11 +60,10 @@ def test_rows_that_differ_are_counted_and_named(
 
 
 def test_a_table_with_another_column_cannot_be_read(tmp_path: Path) -> None:
-    in_files(tmp_path / "s", {})
+    stored, computed = in_files(tmp_path / "s", {}), in_files(tmp_path / "c", {})
     pq.write_table(pa.table({"app": ["a"]}), tmp_path / "s" / "state" / "part-00000.parquet")
-    tables = in_files(tmp_path / "c", {})
     with pytest.raises(StorageError):
-        compare(in_folder(tmp_path / "s"), tables, PROVEN)
+        compare(stored, computed, PROVEN)
 
 
 # -- keys in several partitions --------------------------------------------------------------------------------

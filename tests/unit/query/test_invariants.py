@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.assembly import Invariant, load
+from snapkafka.assembly import load
 from snapkafka.errors import BadInputError
+from snapkafka.manifest import InvariantEntry
 
 
 @pytest.fixture
@@ -24,14 +25,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def loaded(where: str, folder: Path, parameters: dict[str, str]) -> tuple[Invariant, ...]:
+def loaded(where: str, folder: Path, parameters: dict[str, str]) -> tuple[InvariantEntry, ...]:
     return load(where.format(folder=folder).split(), parameters)
 
 
 def test_a_folder_is_read_in_order_and_filled_in(folder: Path) -> None:
     assert load([str(folder)], {"most": "10"}) == (
-        Invariant(name="a", sql="SELECT 'nobody' WHERE 10 < 0"),
-        Invariant(name="b", sql="SELECT * FROM state WHERE value > 10"),
+        InvariantEntry(name="a", sql="SELECT 'nobody' WHERE 10 < 0"),
+        InvariantEntry(name="b", sql="SELECT * FROM state WHERE value > 10"),
     )
 
 

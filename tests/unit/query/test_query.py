@@ -19,7 +19,7 @@ import pytest
 
 from snapkafka import manifest as manifests
 from snapkafka import ops
-from snapkafka.assembly import columns, comments
+from snapkafka.assembly import columns, comment
 from snapkafka.errors import (
     BadInputError,
     DependencyMissingError,
@@ -153,7 +153,7 @@ async def test_each_column_is_described(storage: str) -> None:
     sql = "SELECT comment FROM duckdb_columns() WHERE table_name = '{}' AND schema_name = 'main'"
     for table in TABLES:
         found = [text for (text,) in await rows(storage, sql.format(table))]
-        assert found == [*comments(table).values()]
+        assert found == [comment(table, column) for column in columns(table)]
         assert all(found), table
     found = [text for (text,) in await rows(storage, f"{sql.format('all_state')} AND 1 = 1 -- all_state")]
     assert found[0] == "the snapshot"

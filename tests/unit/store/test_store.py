@@ -65,11 +65,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     return found
 
 
-def put(store: Store, path: str, content: bytes = b"rows") -> None:
-    with store.writing(path) as file:
-        file.write(content)
-
-
 def names(store: Store) -> list[str]:
     return [info.path for info in store.files.list("")]
 
@@ -87,7 +82,7 @@ def manifest_of(folder: str, snapshot_id: str, content: str, text: str = "rows")
 def publish(store: Store, content: str = "c", text: str = "rows", snapshot_id: str = "one") -> Manifest:
     """A snapshot with one table of one file."""
     with store.staging(snapshot_id) as folder:
-        put(store, f"{folder}/{FILE}", text.encode())
+        store.write(f"{folder}/{FILE}", text.encode())
         return store.publish(manifest_of(folder, snapshot_id, content, text), folder)
 
 
@@ -116,10 +111,7 @@ def test_tables_and_manifest_appear_together(store: Store) -> None:
 
 def test_who_fails_leaves_nothing(store: Store) -> None:
     with contextlib.suppress(RuntimeError), store.staging("one") as folder:
-        put(store, f"{folder}/{FILE}", b"half")
-        raise RuntimeError
-    with contextlib.suppress(RuntimeError), store.writing("one.json") as file:
-        file.write(b"half")
+        store.write(f"{folder}/{FILE}", b"half")
         raise RuntimeError
     assert names(store) == []
 
@@ -137,7 +129,7 @@ def test_a_file_that_no_table_names_goes_before_the_manifest_appears(store: Stor
     """A task that was done twice has left it."""
     with store.staging("one") as folder:
         for path in (FILE, f"{FILE}.again"):
-            put(store, f"{folder}/{path}")
+            store.write(f"{folder}/{path}", b"rows")
         store.publish(manifest_of(folder, "one", "c"), folder)
     assert names(store) == ["one.json", f"{folder}/{FILE}"]
 
@@ -165,8 +157,7 @@ from snapkafka.store import open_store
 
 store = open_store(sys.argv[1])
 with store.staging("one") as folder:
-    with store.writing(f"{folder}/state/part-00000.parquet") as file:
-        file.write(b"half")
+    store.write(f"{folder}/state/part-00000.parquet", b"half")
     os.kill(os.getpid(), 9)
 """
 
@@ -198,7 +189,7 @@ def test_a_manifest_that_somebody_else_has_put_meanwhile_stays(
 
     def publish_late() -> None:
         with store.staging("one") as folder:
-            put(store, f"{folder}/{FILE}")
+            store.write(f"{folder}/{FILE}", b"rows")
             monkeypatch.setattr(store.files, "read", late)
             store.publish(manifest_of(folder, "one", "c"), folder)
 
@@ -225,7 +216,7 @@ def copied(local: LocalStore, manifest: Manifest, store: Store) -> None:
     """Copy a snapshot of a folder into a bucket."""
     for table in manifest.tables:
         for file in table.files:
-            put(store, file.path, (local.root / file.path).read_bytes())
+            store.write(file.path, (local.root / file.path).read_bytes())
     store.publish(manifest, manifest.id)
 
 
@@ -237,14 +228,14 @@ async def test_in_a_bucket_a_snapshot_is_queried_and_damage_is_found(bucket: Sto
         copied(local, manifest, bucket)
     found = await ops.query(None, "", "SELECT key, value FROM state ORDER BY key", storage=bucket.uri)
     assert found.rows == ({"key": "a", "value": "9"}, {"key": "b", "value": "2"})
-    put(bucket, "secret.parquet")
+    bucket.write("secret.parquet", b"rows")
     for path in ("secret.parquet", "monday.json"):
         with pytest.raises(BadInputError, match="disabled by configuration"):
             await ops.query(None, "", f"FROM read_text('{bucket.place(path)}')", storage=bucket.uri)
     damaged = bucket.read("monday").tables
-    put(bucket, damaged[0].files[0].path)
+    bucket.write(damaged[0].files[0].path, b"rows")
     bucket.files.delete([damaged[1].files[0].path])
-    put(bucket, f"{damaged[1].path}/more.parquet")
+    bucket.write(f"{damaged[1].path}/more.parquet", b"rows")
     examined = await ops.verify_offline("monday", storage=bucket.uri)
     assert {damaged[0].files[0].path, damaged[1].files[0].path, f"{damaged[1].path}/more.parquet"} <= {
         item.file for item in examined.damage
@@ -257,10 +248,10 @@ async def test_prune_removes_what_it_may(store: Store, monkeypatch: pytest.Monke
     old, new = publish(store, snapshot_id="old"), publish(store, snapshot_id="new", content="d")
     text = store.text("new.json")
     assert text is not None
-    put(store, "new.json", text.replace('"epoch": 7', '"epoch": 8').encode())
+    store.write("new.json", text.replace('"epoch": 7', '"epoch": 8').encode())
     killed = f"gone/run-{'a' * 32}"
     for path in ("mine.txt", "old/README", f"{killed}/{FILE}"):
-        put(store, path)
+        store.write(path, b"rows")
     policy = ops.Policy(last=1)
     assert (await ops.plan_pruning(store.uri, policy)).leftovers == (), "somebody may be at work there"
     monkeypatch.setattr(pruning, "LEFTOVER_AFTER_S", -10.0)
@@ -330,7 +321,7 @@ def test_writers_that_begin_at_the_same_moment_do_not_write_at_the_same_moment(
     monkeypatch.setattr(stores, "time", SimpleNamespace(sleep=waited.append))
     for number in range(10):
         folder = f"{number}/run-{number:032x}"
-        put(bucket, f"{folder}/{FILE}")
+        bucket.write(f"{folder}/{FILE}", b"rows")
         bucket.publish(manifest_of(folder, str(number), "c"), folder)
     assert all(0 <= seconds <= 0.5 for seconds in waited)
     assert len(set(waited)) == 20
