@@ -25,6 +25,7 @@ from snapkafka.protocol import (
     TopicPartition,
     TornEvent,
 )
+from tests.worlds.little_log import CAPTURED
 
 EPOCH = 1_000_000_000
 #: The parts of a world that processes report.
@@ -49,15 +50,7 @@ class World:
 
 def captured(world: World) -> Captured:
     reported: dict[str, Any] = {name: tuple(getattr(world, name)) for name in REPORTED}
-    return Captured(
-        id="random",
-        attempt=1,
-        epoch=EPOCH,
-        type="full",
-        parent="",
-        storage="",
-        **reported,
-    )
+    return replace(CAPTURED, epoch=EPOCH, **reported)
 
 
 def together(worlds: list[World]) -> World:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
@@ -38,6 +38,80 @@ JOBS_MAX, STEPS = 6, ("reading every record", "table state")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+#: Columns of tables, and their rows.
+ROWS: Final[Mapping[str, tuple[str, list[tuple[Any, ...]]]]] = {
+    # The last white value of a key, also behind a red one; deleted keys are gone; what is no text stays bytes.
+    "state": (
+        "app table_name partition key value value_raw changelog_offset why_undecoded",
+        [
+            ("alpha", "balances", 0, "late", "2", b"2", 8, None),
+            ("alpha", "balances", 0, "old", "100", b"100", 0, None),
+            ("alpha", "balances", 0, "poison", None, b"\xff", 5, "value: not UTF-8"),
+            ("alpha", "balances", 0, "x", "11", b"11", 2, None),
+        ],
+    ),
+    "messages": (
+        "receiver_app topic offset sender_app key value value_raw why_undecoded",
+        [
+            ("alpha", "orders", 2, "beta", "x", '{"amount": 7}', b'{"amount": 7}', None),
+            ("alpha", "orders", 4, "beta", None, "left behind", b"left behind", None),
+            ("alpha", "orders", 5, "beta", None, None, b"\x80\x81", "key: not UTF-8; value: not UTF-8"),
+            ("alpha", "orders", 6, "beta", "y", None, None, None),
+            ("beta", "credits", 0, "alpha", "x", "a text", b'"a text"', None),
+            ("beta", "credits", 2, "alpha", "z", '{"amount": 3}', b'{"amount": 3}', None),
+        ],
+    ),
+    "channels": (
+        "sender receiver_app receiver topic partition start_offset end_offset messages bytes",
+        [
+            (0, "alpha", 1, "orders", 0, 2, 8, 1, 11),
+            (1, "beta", 2, "credits", 0, 0, 3, 2, 27),
+            (1, "beta", 2, "credits", 1, 1, 1, 0, 0),
+            (2, "alpha", 1, "orders", 0, 2, 7, 3, 23),
+        ],
+    ),
+    "processes": (
+        "process app left heard cut_us",
+        [(0, "beta", True, None, 0), (1, "alpha", False, "ledger", 40), (2, "beta", False, "ledger", 50)],
+    ),
+    "positions": (
+        "app topic partition position started_above process",
+        [
+            ("alpha", "orders", 0, 2, [], 1),
+            ("alpha", "orders", 1, 0, [], 1),
+            ("beta", "credits", 0, 0, [1], 2),
+            ("beta", "credits", 1, 1, [], 2),
+        ],
+    ),
+    AROUND: (
+        "topic partition offset sender_app receiver_app receiver side received",
+        [
+            ("credits", 0, 0, "alpha", "beta", 2, "white", False),
+            (
+                "credits",
+                0,
+                1,
+                "beta",
+                "beta",
+                2,
+                "white",
+                True,
+            ),  # of a process that left; started out of turn
+            ("credits", 0, 2, "alpha", "beta", 2, "white", False),
+            ("credits", 0, 4, "alpha", "beta", 2, "red", False),  # the marker at 3 is no record
+            ("credits", 1, 0, "alpha", "beta", 2, "white", True),
+            ("orders", 0, 0, None, "alpha", 1, "external", True),  # below what anything else reads
+            ("orders", 0, 1, "beta", "alpha", 1, "white", True),
+            *(("orders", 0, at, "beta", "alpha", 1, "white", False) for at in (2, 4, 5, 6)),
+            *(("orders", 0, at, None, "alpha", 1, "external", False) for at in (3, 7, 12)),
+            *(("orders", 0, at, "beta", "alpha", 1, "red", False) for at in (9, 10, 11)),
+        ],
+    ),
+}
+#: What is left of `around` where each channel has one record of a kind; orders 4 is of the process that left.
+NEAREST: Final = [*(("credits", at) for at in (0, 0, 1, 4)), *(("orders", at) for at in (0, 1, 2, 3, 4, 9))]
+
+
 @dataclass
 class Assembled:
     engine: Engine
@@ -47,8 +121,14 @@ class Assembled:
     again: Callable[..., Manifest]
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        """Columns of a table, in some order of its rows; topics without the namespace."""
         found = rows(self.store, self.manifest, table)
-        return [tuple(row[column] for column in columns or row) for row in found]
+        for row in found:
+            row |= {name: self.bare(row[name]) for name in ("topic", "cause_topic") if row.get(name)}
+        return sorted((tuple(row[column] for column in columns or row) for row in found), key=repr)
+
+    def bare(self, topic: str) -> str:
+        return topic.removeprefix(f"{self.stage.namespace}-")
 
 
 @pytest.fixture(scope="module")
@@ -69,62 +149,10 @@ def assembled(engine: Engine, kafka: Broker, tmp_path_factory: pytest.TempPathFa
     return Assembled(engine, stage, first, again(), again)
 
 
-def test_state_is_the_fold_of_what_is_white(assembled: Assembled) -> None:
-    """The last white value of a key, also behind a red one; deleted keys are gone; what is no text stays bytes."""
-    rows = assembled.rows("state", "key", "value", "value_raw", "changelog_offset", "why_undecoded")
-    assert sorted(rows) == [
-        ("late", "2", b"2", 8, None),
-        ("old", "100", b"100", 0, None),
-        ("poison", None, b"\xff", 5, "value: not UTF-8"),
-        ("x", "11", b"11", 2, None),
-    ]
-    places = {row[:3] for row in assembled.rows("state", "app", "table_name", "partition")}
-    assert places == {("alpha", "balances", 0)}
-
-
-def test_messages_are_what_was_in_flight(assembled: Assembled) -> None:
-    topic = assembled.stage.topic
-    rows = assembled.rows(
-        "messages", "receiver_app", "topic", "offset", "sender_app", "key", "value", "why_undecoded"
-    )
-    raw = {row[0]: row[1:] for row in assembled.rows("messages", "offset", "key_raw", "value_raw")}
-    assert (raw[4], raw[5]) == ((None, b"left behind"), (b"\xff\xfe", b"\x80\x81")), "bytes are always kept"
-    assert sorted(rows, key=lambda row: row[:3]) == [
-        ("alpha", topic("orders"), 2, "beta", "x", '{"amount": 7}', None),
-        ("alpha", topic("orders"), 4, "beta", None, "left behind", None),
-        ("alpha", topic("orders"), 5, "beta", None, None, "key: not UTF-8; value: not UTF-8"),
-        ("alpha", topic("orders"), 6, "beta", "y", None, None),
-        ("beta", topic("credits"), 0, "alpha", "x", "a text", None),
-        ("beta", topic("credits"), 2, "alpha", "z", '{"amount": 3}', None),
-    ]
-
-
-def test_channels_with_and_without_messages(assembled: Assembled) -> None:
-    topic, (old, a, b) = assembled.stage.topic, (0, 1, 2)
-    ends = ("start_offset", "end_offset", "messages", "bytes")
-    rows = assembled.rows("channels", "sender", "receiver_app", "receiver", "topic", "partition", *ends)
-    assert sorted(rows) == [
-        (old, "alpha", a, topic("orders"), 0, 2, 8, 1, 11),
-        (a, "beta", b, topic("credits"), 0, 0, 3, 2, 27),
-        (a, "beta", b, topic("credits"), 1, 1, 1, 0, 0),
-        (b, "alpha", a, topic("orders"), 0, 2, 7, 3, 23),
-    ]
-
-
-def test_processes_and_positions(assembled: Assembled) -> None:
-    topic = assembled.stage.topic
-    assert sorted(assembled.rows("processes", "process", "app", "left", "heard", "cut_us")) == [
-        (0, "beta", True, None, 0),
-        (1, "alpha", False, "ledger", 40),
-        (2, "beta", False, "ledger", 50),
-    ]
-    rows = assembled.rows("positions", "app", "topic", "partition", "position", "started_above", "process")
-    assert sorted(rows) == [
-        ("alpha", topic("orders"), 0, 2, [], 1),
-        ("alpha", topic("orders"), 1, 0, [], 1),
-        ("beta", topic("credits"), 0, 0, [1], 2),
-        ("beta", topic("credits"), 1, 1, [], 2),
-    ]
+@pytest.mark.parametrize("table", ROWS)
+def test_its_rows_are_these(assembled: Assembled, table: str) -> None:
+    columns, expected = ROWS[table]
+    assert assembled.rows(table, *columns.split()) == sorted(expected, key=repr)
 
 
 def test_processes_have_the_times_of_the_ledger(assembled: Assembled) -> None:
@@ -140,61 +168,19 @@ def test_processes_have_the_times_of_the_ledger(assembled: Assembled) -> None:
     assert all(asked <= reported for *_, reported in rows[1:])
 
 
-def test_rows_lie_about_the_cut_one_by_one(assembled: Assembled) -> None:
-    stage = assembled.stage
-    orders, back = stage.topic("orders"), stage.topic("credits")
-    columns = ("topic", "partition", "offset", "sender_app", "receiver_app", "side", "received")
-    assert sorted(assembled.rows(AROUND, *columns), key=lambda row: row[:3]) == [
-        (back, 0, 0, "alpha", "beta", "white", False),
-        (back, 0, 1, "beta", "beta", "white", True),  # of a process that left; started out of turn
-        (back, 0, 2, "alpha", "beta", "white", False),
-        (back, 0, 4, "alpha", "beta", "red", False),  # the marker at 3 is no record
-        (back, 1, 0, "alpha", "beta", "white", True),
-        (orders, 0, 0, None, "alpha", "external", True),  # below what anything else reads
-        (orders, 0, 1, "beta", "alpha", "white", True),
-        (orders, 0, 2, "beta", "alpha", "white", False),
-        (orders, 0, 3, None, "alpha", "external", False),
-        (orders, 0, 4, "beta", "alpha", "white", False),
-        (orders, 0, 5, "beta", "alpha", "white", False),
-        (orders, 0, 6, "beta", "alpha", "white", False),
-        (orders, 0, 7, None, "alpha", "external", False),
-        (orders, 0, 9, "beta", "alpha", "red", False),
-        (orders, 0, 10, "beta", "alpha", "red", False),
-        (orders, 0, 11, "beta", "alpha", "red", False),
-        (orders, 0, 12, None, "alpha", "external", False),
-    ]
-    found = rows(assembled.store, assembled.manifest, AROUND)
-    at = {(row["topic"], row["partition"], row["offset"]): row for row in found}
-    alpha, beta = (player.process for player in stage.players)
-    receivers = {(row["topic"], row["receiver"]) for row in found}
-    assert receivers == {(orders, alpha), (back, beta)}
-    caused = at[orders, 0, 10]
-    assert (caused["cause_topic"], caused["cause_partition"], caused["cause_offset"]) == (back, 0, 0)
-    assert caused["sender"] == beta
-    assert (caused["key"], caused["value"], caused["bytes"]) == ("caused", "1" * 240, 8 + 500)
-    assert at[back, 0, 0]["sent_ms"] < caused["sent_ms"] <= at[orders, 0, 11]["sent_ms"]
-    undecodable = at[orders, 0, 5]
-    assert (undecodable["key"], undecodable["value"], undecodable["bytes"]) == (None, None, 4)
+def test_near_the_cut_a_record_has_its_cause_and_the_beginning_of_its_value(assembled: Assembled) -> None:
+    columns = ("topic", "offset", "cause_topic", "cause_partition", "cause_offset", "key", "value", "bytes")
+    at = {row[:2]: row[2:] for row in assembled.rows(AROUND, *columns)}
+    assert at["orders", 10] == ("credits", 0, 0, "caused", "1" * 240, 8 + 500)
+    assert at["orders", 5] == (None, None, None, None, None, 4), "what is no text"
+    sent = {row[:2]: row[2] for row in assembled.rows(AROUND, "topic", "offset", "sent_ms")}
+    assert sent["credits", 2] < sent["orders", 10] <= sent["orders", 11]
 
 
 def test_no_channel_has_more_than_the_window(assembled: Assembled, tmp_path: Path) -> None:
     manifest = assembled.again(store := LocalStore(tmp_path), around=1)
-    found = [
-        (row["topic"].removeprefix(f"{manifest.namespace}-"), row["partition"], row["offset"], row["side"])
-        for row in rows(store, manifest, AROUND)
-    ]
-    assert sorted(found) == [
-        ("credits", 0, 0, "white"),
-        ("credits", 0, 1, "white"),
-        ("credits", 0, 4, "red"),
-        ("credits", 1, 0, "white"),
-        ("orders", 0, 0, "external"),
-        ("orders", 0, 1, "white"),
-        ("orders", 0, 2, "white"),
-        ("orders", 0, 3, "external"),
-        ("orders", 0, 4, "white"),  # the channel of the process that left
-        ("orders", 0, 9, "red"),
-    ]
+    found = rows(store, manifest, AROUND)
+    assert sorted((assembled.bare(it["topic"]), it["offset"]) for it in found) == NEAREST
 
 
 async def test_a_cut_is_drawn_from_its_tables(assembled: Assembled) -> None:

@@ -14,8 +14,9 @@ import pytest
 
 from snapkafka.assembly import main
 from snapkafka.checks import Status
-from snapkafka.manifest import CheckEntry, ExternalEntry, OpenEntry
+from snapkafka.manifest import ExternalEntry, OpenEntry
 from snapkafka.testing import Broker
+from tests.altering import alter_settings
 from tests.spark.at_hand import spec_file
 from tests.spark.engines import Engine
 from tests.spark.scene import Sender, Stage, play
@@ -24,53 +25,54 @@ from tests.worlds.stores import LocalStore
 Place = tuple[str, int, int]
 
 
-def no_damage(stage: Stage) -> None:
-    """Nothing happens."""
-
-
-def a_white_record_after_the_marker(stage: Stage) -> Place:
+def a_white_record_after_the_marker(stage: Stage) -> list[Place]:
     """In the name of beta's process, behind its marker."""
     tp = stage.tp("orders")
-    return (*tp, Sender(stage, 2, "beta").send(tp, b"forged", b"{}", seq=77))
+    return [(*tp, Sender(stage, 2, "beta").send(tp, b"forged", b"{}", seq=77))]
 
 
-def a_record_in_flight_is_gone(stage: Stage) -> Place:
-    tp = stage.tp("orders")
-    stage.trim(tp, 3)
-    return (*tp, 2)
+def a_record_in_flight_is_gone(stage: Stage) -> list[Place]:
+    stage.trim(tp := stage.tp("orders"), 3)
+    return [(*tp, 2)]
+
+
+def what_was_received_or_changed_is_gone(stage: Stage) -> list[Place]:
+    """A partition all of which was read at the cut, and is empty by now; the first record of a changelog."""
+    settings = {"cleanup.policy": "compact,delete"}  # of what is only compacted nothing may be deleted
+    alter_settings(stage.bootstrap, stage.topic("balances"), settings)
+    stage.trim(read := stage.tp("credits", 1), 2)
+    stage.trim(written := stage.tp("balances"), 1)
+    return [(*read, 0), (*written, 1)]
 
 
 @pytest.mark.parametrize(
-    ("check", "options", "damage"),
+    ("checks", "status", "options", "damage"),
     [
-        ("", {}, no_damage),
-        ("V1", {}, a_white_record_after_the_marker),
-        ("V2", {"red_received": True}, lambda stage: (*stage.tp("orders"), 8)),
-        ("V4", {}, a_record_in_flight_is_gone),
-        ("V5", {"later_cause": True}, lambda stage: (*stage.tp("balances"), 2)),
+        ([], Status.PASSED, {}, lambda stage: []),
+        (["V1"], Status.FAILED, {}, a_white_record_after_the_marker),
+        (["V2"], Status.FAILED, {"red_received": True}, lambda stage: [(*stage.tp("orders"), 8)]),
+        (["V4"], Status.FAILED, {}, a_record_in_flight_is_gone),
+        (["V5"], Status.FAILED, {"later_cause": True}, lambda stage: [(*stage.tp("balances"), 2)]),
+        (["V2", "V3"], Status.UNVERIFIABLE, {}, what_was_received_or_changed_is_gone),
     ],
 )
 def test_each_damage_is_found_by_its_check_at_its_offset(
     engine: Engine,
     kafka: Broker,
     namespace: str,
-    check: str,
+    checks: list[str],
+    status: Status,
     options: dict[str, Any],
-    damage: Callable[[Stage], Place | None],
+    damage: Callable[[Stage], list[Place]],
 ) -> None:
     """By an effect of an event past the cut, too; and the other checks have nothing to say."""
     stage = play(kafka.bootstrap, namespace, **options)
-    place = damage(stage)
+    expected = damage(stage)
     found = {it.name: it for it in engine.verify(stage)[1].outcomes}
-    failed = {name for name, it in found.items() if it.status is Status.FAILED}
-    assert failed == ({check} if check else set())
-    assert check or {it.status for it in found.values()} == {Status.PASSED}
-    if check:
-        assert places(found[check]) == [place]
-
-
-def places(outcome: CheckEntry) -> list[Place]:
-    return [(w.topic, w.partition, w.offset) for w in outcome.witnesses]
+    worst = {name: it for name, it in found.items() if it.status is status}
+    assert [*worst] == (checks or [*found])
+    places = [(it.topic, it.partition, it.offset) for one in worst.values() for it in one.witnesses]
+    assert places == expected
 
 
 # -- what leaves a snapshot open -------------------------------------------------------------------------------

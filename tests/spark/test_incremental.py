@@ -12,8 +12,9 @@ from snapkafka.assembly.manifest import logs_of
 from snapkafka.checks import CutView, LogBounds, LogRecord, reading_ranges
 from snapkafka.checks.v3_state import facts_of
 from snapkafka.manifest import STATE_DELTA
-from snapkafka.protocol import Captured, ChangelogCut, ProcessCut, TopicPartition
+from snapkafka.protocol import ChangelogCut, ProcessCut, TopicPartition
 from tests.spark.at_hand import record, row_of, state_of, within
+from tests.worlds.little_log import CAPTURED
 from tests.worlds.oracle import whole
 
 EPOCHS = (1_000_000, 2_000_000, 3_000_000)
@@ -54,22 +55,12 @@ def grown(rng: random.Random, worlds: int) -> tuple[Rows, list[CutView]]:
             cuts[snapshot] += [replace(of, end=end) for end in ends]
         bounds[tp] = LogBounds(start=0, end=log[-1]["offset"] + 1 if log else 0)
         written += log
-    common: dict[str, Any] = {"attempt": 1, "storage": "", "inputs": (), "senders": ()}
-    return written, [
-        CutView(
-            Captured(
-                id=f"s{n}",
-                epoch=epoch,
-                type="incremental" if n else "full",
-                parent=f"s{n - 1}" if n else "",
-                processes=tuple(sorted(processes[n], key=lambda it: it.process)),
-                changelogs=tuple(cuts[n]),
-                **common,
-            ),
-            bounds,
-        )
-        for n, epoch in enumerate(EPOCHS)
-    ]
+    of_all: dict[str, Any] = {"type": "incremental", "inputs": (), "senders": (), "recorded": ()}
+    views = []
+    for n, epoch in enumerate(EPOCHS):
+        of_one: dict[str, Any] = {"processes": tuple(processes[n]), "changelogs": tuple(cuts[n])}
+        views.append(CutView(replace(CAPTURED, id=f"s{n}", epoch=epoch, **of_all, **of_one), bounds))
+    return written, views
 
 
 def _born_after(process: int) -> int:

@@ -26,11 +26,6 @@ from tests.spark.engines import rows as rows_in
 from tests.spark.scene import Stage, play, play_on
 from tests.worlds.stores import LocalStore
 
-#: Past what readers of the tables can hold, and of the year 1970.
-PAST_ALL_MS, LONG_AGO_MS = 253_402_300_800_000, 1
-#: What a producer writes that takes nanoseconds for milliseconds.
-NANOSECONDS = 1_790_000_000_123_456_789
-
 
 @pytest.fixture
 def stage(kafka: Broker, request: pytest.FixtureRequest) -> Stage:
@@ -97,35 +92,17 @@ def test_a_topic_that_was_made_anew_is_known_by_its_id(
         assert topic in {witness.topic for witness in outcomes[check].witnesses}
 
 
-def test_times_that_are_nonsense(engine: Engine, stage: Stage, tmp_path: Path) -> None:
-    """Records come through with everything else; a time that no reader could hold is null. Spark's reader ends at
-    the nanoseconds, in the inputs and in changelogs, to which Faust passes the time of the event."""
-    for name in ("orders", "balances"):
-        settings = {"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"}
-        alter_settings(stage.bootstrap, stage.topic(name), settings)
-    alpha, beta = stage.players
-    sent = {
-        at_ms: beta.send(stage.tp("orders"), b'"odd"', b"%d" % at_ms, epoch=stage.epoch, at_ms=at_ms)
-        for at_ms in (PAST_ALL_MS, NANOSECONDS, LONG_AGO_MS, NANOSECONDS + 1)
-    }
-    alpha.send(stage.tp("balances"), b'"odd"', b"1", epoch=stage.epoch, at_ms=PAST_ALL_MS)
-    alpha.send(stage.tp("balances"), b'"nano"', b"2", epoch=stage.epoch, at_ms=NANOSECONDS)
+@pytest.mark.nightly
+def test_spark_names_a_time_in_nanoseconds(spark: Any, stage: Stage, tmp_path: Path) -> None:
+    """Its reader ends at it; the embedded engine reads it (`test_engines`)."""
+    settings = {"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"}
+    alter_settings(stage.bootstrap, stage.topic("balances"), settings)
+    nanoseconds = 1_790_000_000_123_456_789
+    stage.players[0].send(stage.tp("balances"), b'"nano"', b"2", epoch=stage.epoch, at_ms=nanoseconds)
     play_on(stage, "next")
-    if engine.name == "spark":
-        with pytest.raises(Exception, match="overflow") as raised:
-            assembled(engine, stage, tmp_path, "next")
-        assert isinstance(translate(raised.value), BadInputError)
-        return
-    manifest = assembled(engine, stage, tmp_path, "next")
-    assert manifest.verdict == "VERIFIED"
-    found = {row["offset"]: row for row in rows(manifest, tmp_path, "messages") if row["key"] == "odd"}
-    assert {offset: row["value"] for offset, row in found.items()} == {
-        offset: str(at_ms) for at_ms, offset in sent.items()
-    }
-    assert found[sent[PAST_ALL_MS]]["timestamp"] is None
-    assert found[sent[LONG_AGO_MS]]["timestamp"].timestamp() == LONG_AGO_MS / 1000
-    assert {row["timestamp_ms"] for row in found.values()} == set(sent)
-    assert {"odd", "nano"} <= {row["key"] for row in rows(manifest, tmp_path, "state")}
+    with pytest.raises(Exception, match="overflow") as raised:
+        assembled(Engine("spark", spark), stage, tmp_path, "next")
+    assert isinstance(translate(raised.value), BadInputError)
 
 
 def test_transactions_that_are_open_across_the_cut(
@@ -174,29 +151,6 @@ def _transactional(stage: Stage, n: int) -> Producer:
     producer.init_transactions(20)
     producer.begin_transaction()
     return producer
-
-
-def test_a_log_that_was_trimmed_further_is_doubted_and_by_whom(
-    engine: Engine, stage: Stage, tmp_path: Path
-) -> None:
-    """A partition all of which was read at the cut, and is empty by now; the first record of a changelog."""
-    settings = {"cleanup.policy": "compact,delete"}  # of what is only compacted nothing may be deleted
-    alter_settings(stage.bootstrap, stage.topic("balances"), settings)
-    stage.trim(stage.tp("credits", 1), 2)
-    stage.trim(stage.tp("balances"), 1)
-    manifest = assembled(engine, stage, tmp_path)
-    assert manifest.verdict == "UNVERIFIABLE"
-    checks = {check.name: check for check in manifest.checks}
-    statuses = {name: check.status for name, check in checks.items() if check.run}
-    doubted = dict.fromkeys(("V2", "V3"), "unverifiable")
-    assert statuses == dict.fromkeys(("V1", "V4", "V5"), "passed") | doubted
-    places = {
-        name: [(w.topic, w.partition, w.offset) for w in checks[name].witnesses] for name in ("V2", "V3")
-    }
-    assert places == {"V2": [(*stage.tp("credits", 1), 0)], "V3": [(*stage.tp("balances"), 1)]}
-    assert {row["key"] for row in rows(manifest, tmp_path, "state")} == {"late", "poison", "x"}, (
-        "`old` is gone"
-    )
 
 
 # -- what is asked of the cluster before anything is read ------------------------------------------------------------

@@ -5,14 +5,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 
-import pytest
-
-from snapkafka import ops
 from snapkafka.assembly.around import KINDS, ROWS_MAX, SPAN_MIN, per_kind, reach
 from snapkafka.checks import CutView, LogBounds
 from snapkafka.drawing import DrawnMessage
 from snapkafka.drawing.order import in_order
-from snapkafka.errors import BadInputError
 from snapkafka.protocol import TopicPartition
 from tests.worlds.little_log import CAPTURED, INPUT, STATE, TP
 
@@ -62,12 +58,6 @@ def test_however_many_channels_there_are_the_table_stays_within_its_rows() -> No
     assert {it.source.position - it.low for it in found} == {50}, (
         "so much of each, and no more than `LEADS_MAX` else"
     )
-
-
-@pytest.mark.parametrize("records", [-1, 10_001])
-def test_a_window_that_no_table_has_is_refused(records: int) -> None:
-    with pytest.raises(BadInputError, match="10,000"):
-        ops.JobSpec(around=records)
 
 
 # -- the order of a picture ------------------------------------------------------------------------------------

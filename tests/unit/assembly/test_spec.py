@@ -79,6 +79,7 @@ def test_a_flag_goes_before_the_file_and_the_file_before_the_environment(tmp_pat
         ({"namespaze": "shop"}, "unknown field `namespaze`"),
         ({"around": "many"}, r"Expected `int`, got `str` - at `\$\.around`"),
         ({"around": -1}, "around must be 0 to 10,000"),
+        ({"around": 10_001}, "around must be 0 to 10,000"),
         ({"isolation": "committed"}, "isolation is invalid"),
         ({"engine": "flink"}, "'flink'"),
         ({"invariants": ["no_negative"], "asked": ["termination"]}, "not both"),
