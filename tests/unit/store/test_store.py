@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import os
 import socket
 import subprocess
@@ -114,6 +115,18 @@ def test_who_fails_leaves_nothing(store: Store) -> None:
         store.write(f"{folder}/{FILE}", b"half")
         raise RuntimeError
     assert names(store) == []
+
+
+def test_a_file_that_cannot_be_written_whole_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError, match="No space left"):
+        LocalStore(tmp_path).write("one.json", b"half")
+    assert names(LocalStore(tmp_path)) == []
 
 
 def test_each_assembly_gets_files_and_a_manifest_of_its_own(store: Store) -> None:
