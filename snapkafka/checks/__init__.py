@@ -18,6 +18,6 @@ from .run import LOG_CHECKS, Checked, find, run
 from .sequences import CutLog, Source
 from .stretch import Stretch, Wanted
 from .summary import stretch_of
-from .verdict import Verdict, decide
+from .verdict import GOOD, Verdict, decide
 from .view import CutView
 from .witness import WITNESSES_MAX, Finding, Status, outcome, witness_of

@@ -28,10 +28,6 @@ class Verdict(StrEnum):
     #: The log does not contradict it, and can no longer prove it either.
     UNVERIFIABLE = "UNVERIFIABLE"
 
-    @property
-    def good(self) -> bool:
-        return self in GOOD
-
 
 #: Those that mean that a snapshot may be relied on; words of a later release are not among them.
 GOOD: Final = frozenset({Verdict.VERIFIED, Verdict.VERIFIED_WITH_REPLAYS, Verdict.VERIFIED_OPEN})

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from snapkafka.checks import (
+    GOOD,
     CutView,
     Finding,
     LogBounds,
@@ -110,10 +111,10 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
     # Who was told that a send failed knows of it: for the rest the snapshot is to be as sound as any other.
     otherwise = verdict_of(view, [finding for finding in findings if finding.kind not in REPORTED], ())
     found = causal(truth_of(world, view, replays=otherwise is Verdict.VERIFIED_WITH_REPLAYS))
-    found += [] if not verdict.good else list(_unreported(world, view))
+    found += [] if verdict not in GOOD else list(_unreported(world, view))
     found += _aligned(world, view, in_flight_of_living)
     found += _handed_over(world, epoch)
-    if verdict.good and world.fold.lost_from is not None and snapshot.captured_at >= world.fold.lost_from:
+    if verdict in GOOD and world.fold.lost_from is not None and snapshot.captured_at >= world.fold.lost_from:
         found.append(Violation("lost", f"the ledger had lost its tail when snapshot {epoch} was captured"))
     if world.plan.stripped and not _shows_stripping(world, view):
         found = []  # nobody who lives had sent there in white: no check can see it

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiokafka import TopicPartition as KafkaPartition
 
-from snapkafka.checks import CutView, LogBounds, LogRecord, Verdict, decide, find, listed, outcome
+from snapkafka.checks import GOOD, CutView, LogBounds, LogRecord, Verdict, decide, find, listed, outcome
 from snapkafka.protocol import TopicPartition
 from snapkafka.wire import headers as wire
 from tests.features.harness import read_partitions
@@ -131,8 +131,8 @@ def problems(
         reported.append(f"only {found.share:.0%} were captured")
     for epoch, (verdict, counts) in verdicts.items():
         excused = verdict is Verdict.UNVERIFIABLE and (counts["left-late"] or found.views[epoch].contaminated)
-        if not (verdict.good or excused):
+        if not (verdict in GOOD or excused):
             reported.append(f"epoch {epoch} is {verdict}: {dict(counts)}")
-    if (n := sum(verdict.good for verdict, _ in verdicts.values())) < good:
+    if (n := sum(verdict in GOOD for verdict, _ in verdicts.values())) < good:
         reported.append(f"only {n} of {len(verdicts)} that were judged are good")
     return reported

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import pytest
 
-from snapkafka.checks import CutView
+from snapkafka.checks import GOOD, CutView
 from snapkafka.protocol import Action, Event, SnapshotView
 from snapkafka.testing import Broker, wait_until
 from tests.driver.live import Feed, Live
@@ -83,7 +83,7 @@ class Lane(Live):
         state, log = self.observer.state, read_log(self.observer)
         died = [view.epoch for view in self.deaths.values() if view.failure is None]
         verdicts = {epoch: verdict_of(state, log, epoch) for epoch in (*self.captured, *died)}
-        bad = {epoch: reported for epoch, reported in verdicts.items() if not reported[0].good}
+        bad = {epoch: reported for epoch, reported in verdicts.items() if reported[0] not in GOOD}
         assert not bad, bad
         counts = Counter(verdict.value for verdict, _ in verdicts.values())
         for view in (CutView(state.captured(epoch)) for epoch in self.captured):

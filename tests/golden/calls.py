@@ -20,7 +20,7 @@ import pytest
 from typer.main import get_command
 
 from snapkafka import __version__, manifest, ops
-from snapkafka.checks import Verdict
+from snapkafka.checks import GOOD
 from snapkafka.cli import app, running
 from tests.worlds.fakes import FakeCluster
 from tests.worlds.planned import FORKED, FORKING, REFUSAL, RESTORING
@@ -140,7 +140,7 @@ def _assembled(storage: Path, name: str) -> ops.JobResult:
         id=name,
         epoch=found.epoch,
         verdict=found.verdict,
-        good=Verdict(found.verdict).good,
+        good=found.verdict in GOOD,
         manifest=f"/snaps/{name}.json",
         checks=found.checks,
         tables={table.name: table.rows for table in found.tables},

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from snapkafka.checks import CutView, LogBounds, Verdict, reading_ranges
+from snapkafka.checks import GOOD, CutView, LogBounds, Verdict, reading_ranges
 from snapkafka.protocol import TopicPartition
 from snapkafka.sim import World, make_plan, played
 from snapkafka.sim.runs import judge
@@ -32,7 +32,7 @@ def consistent(seed: int) -> Iterator[Damaged]:
     world, _ = played(seed)
     for epoch in world.fold.snapshots:
         wrong, verdict = judge(world, epoch)
-        if not wrong and verdict is not None and verdict.good:
+        if not wrong and verdict in GOOD:
             yield _snapshot(world, epoch)
 
 
