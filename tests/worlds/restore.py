@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from snapkafka import ops
+from snapkafka.errors import ForkRefusedError, PlanChangedError, RestoreRefusedError
 from snapkafka.kafka import KafkaRecord
 from snapkafka.manifest import ExternalEntry, LogEntry, Manifest, ReadEntry, TopicEntry, dump
 from snapkafka.ports import Entry, Group, Topic
@@ -195,11 +196,19 @@ class System:
         return self.ledger.state
 
     async def plan(self, **options: Any) -> ops.RecoveryPlan:
-        request = ops.RecoveryRequest(**self.options | options)
-        return await ops.plan_recovery(self.cluster, request, bulk=self.log)
+        request, before = ops.RecoveryRequest(**self.options | options), self.fingerprint()
+        try:
+            return await ops.plan_recovery(self.cluster, request, bulk=self.log)
+        finally:
+            assert self.fingerprint() == before, "a plan changes nothing"
 
     async def do(self, plan: ops.RecoveryPlan, **options: Any) -> ops.Recovered:
-        return await ops.recover(self.cluster, plan, bulk=self.log, **options)
+        before = self.fingerprint(), dict(self.admin.held)
+        try:
+            return await ops.recover(self.cluster, plan, bulk=self.log, **options)
+        except (RestoreRefusedError, ForkRefusedError, PlanChangedError):
+            assert (self.fingerprint(), self.admin.held) == before, "what is refused changes nothing"
+            raise
 
     async def restore(
         self, crash: Callable[[str], object] = lambda step: None, **options: Any
