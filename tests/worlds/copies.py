@@ -10,7 +10,8 @@ from snapkafka import ops
 from snapkafka.manifest import ExternalEntry, TopicEntry
 from snapkafka.wire import headers as wire
 from tests.worlds.fakes import FakeCluster, FakeLedger
-from tests.worlds.restore import IN, LOG, OUT, RAW, SETS, Admin, FakeLog, System, World
+from tests.worlds.logs import Admin, FakeLog
+from tests.worlds.restore import IN, LOG, OUT, RAW, SETS, System, World
 
 P = "fork.staging."
 LEDGER = "_snapkafka.shop"

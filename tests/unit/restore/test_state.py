@@ -16,10 +16,10 @@ from snapkafka.kafka import KafkaRecord
 from snapkafka.protocol import Hello, TopicPartition
 from snapkafka.restore import Suppression, differences
 from snapkafka.wire import headers as wire
+from tests.worlds.logs import LEDGER
 from tests.worlds.restore import (
     EPOCH,
     IN,
-    LEDGER,
     LOG,
     RAW,
     SENDER,

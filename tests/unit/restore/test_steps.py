@@ -24,10 +24,10 @@ from snapkafka.ports import Topic
 from snapkafka.protocol import Restore, TopicPartition
 from snapkafka.wire import headers as wire
 from tests.worlds.copies import NEW_LEDGER, Fork, New
+from tests.worlds.logs import LEDGER
 from tests.worlds.restore import (
     EPOCH,
     IN,
-    LEDGER,
     LOG,
     OUT,
     RAW,
