@@ -66,7 +66,6 @@ def gather(state: LedgerView, epoch: int) -> Captured:
         processes=tuple(
             _process_cut(state, snapshot, own.get(p), p)
             for p in sorted(snapshot.reports.keys() | snapshot.left)
-            if p in state.processes
         ),
         inputs=inputs,
         senders=tuple(_sender_ends(snapshot)),
@@ -147,16 +146,13 @@ class Stated:
             if all(topic_id == present[topic] for topic_id in ids.values()):
                 continue
             for process in sorted(self._snapshot.reports.keys() | self._snapshot.left):
-                if (
-                    process in self._hellos
-                    and ids.get(process, "" if process < first else present[topic]) != present[topic]
-                ):
+                if ids.get(process, "" if process < first else present[topic]) != present[topic]:
                     yield OldTopic(process=process, topic=topic)
 
 
 def contaminated(state: LedgerView, snapshot: SnapshotView) -> str:
     """Return why a captured snapshot cannot be proved, whatever its checks find; empty: nothing is known against it."""
-    for part in snapshot.parts() if not snapshot.contaminated else ():
+    for part in snapshot.parts():
         who = f"process {part.process} of app {_app(state, part)}"
         if part.report.damaged:
             return f"the report of {who}, at ledger offset {part.at}, is damaged"

@@ -33,6 +33,7 @@ from snapkafka.protocol import (
     TornEvent,
     Trigger,
 )
+from snapkafka.protocol.offsets import SOMEBODY
 from snapkafka.wire import decode, encode
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -130,7 +131,7 @@ def test_r2_who_is_no_part_of_it_is_listed_with_what_is_known_of_it() -> None:
     """Of an app out of scope: one process turned red for it, one did not, one had left in order, one was lost, one
     joined later."""
     other = Hello(n=1, app="z")
-    cut = Report(process=2, n=1, epoch=8, previous=0, heard="ledger", assigned=-1, positions=())
+    cut = Report(process=2, n=1, epoch=10, previous=0, heard="ledger", assigned=-1, positions=())
     state = LedgerState()
     for record in (
         replace(other, n=10),  # 0: leaves
@@ -138,30 +139,58 @@ def test_r2_who_is_no_part_of_it_is_listed_with_what_is_known_of_it() -> None:
         replace(other, n=12),  # 2: turns red for it, after it was captured
         replace(other, n=13),  # 3: does not, but for a later one
         HELLO,  # 4
+        replace(other, n=15),  # 5: leaves once it was asked for
         replace(GIVEN, process=4),
         Bye(process=0, n=1),
-        replace(TRIGGER, apps=("p",)),  # 7: epoch 8
         Dead(dead=1, n=99),
-        replace(other, n=14),  # 9: was not there
-        replace(REPORTED, process=4, epoch=8, assigned=5),  # captured
+        replace(TRIGGER, apps=("p",)),  # 9: epoch 10
+        Bye(process=5, n=1),
+        replace(other, n=14),  # 11: was not there
+        replace(REPORTED, process=4, epoch=10, assigned=6),  # captured
         cut,
-        replace(TRIGGER, n=98, id="next", apps=("p",)),  # 12: epoch 13
-        replace(cut, process=3, epoch=13, previous=8),
+        replace(TRIGGER, n=98, id="next", apps=("p",)),  # 14: epoch 15
+        replace(cut, process=3, epoch=15, previous=10),
     ):
         state.apply(state.end, record)
-    assert state.captured(8).outsiders == (
+    assert state.captured(10).outsiders == (
         Outsider(process=0, app="z", left=True),
         Outsider(process=1, app="z"),
         Outsider(process=2, app="z", cut=True),
         Outsider(process=3, app="z"),
+        Outsider(process=5, app="z"),
     )
-    assert [outsider.harmless for outsider in state.captured(8).outsiders] == [True, False, True, False]
-    assert state.snapshots[13].beside == {3}
+    assert [it.harmless for it in state.captured(10).outsiders] == [True, False, True, False, False]
+    assert state.snapshots[15].beside == {3}
 
 
 def test_of_a_topic_that_nobody_named_the_id_is_not_known() -> None:
-    whole = snapshot(hello=replace(HELLO, inputs=()))
+    """Nobody in time: who joined later does not count."""
+    whole = snapshot(REPORTED, replace(HELLO, n=9), hello=replace(HELLO, inputs=()))
     assert {(cut.topic, cut.topic_id) for cut in whole.inputs} == {("a", "")}
+
+
+def test_v5_who_goes_on_as_an_earlier_reader_is_one(whole: Captured) -> None:
+    """R12: under a later id, or from a ledger that is gone; not who goes on as somebody else, nor who joined later."""
+    again = replace(HELLO, inputs=(), tables=())
+    state = LedgerState()
+    for record in (
+        LEFT,
+        replace(again, n=10),  # 1: reads a[0] and a[1]
+        replace(GIVEN, process=1, n=1),
+        Dead(dead=1, n=1),
+        replace(again, n=11, was=1),  # 4
+        replace(again, n=12, was=SOMEBODY),  # 5
+        replace(again, n=13, was=0),  # 6: was not one
+        HELLO,  # 7
+        replace(GIVEN, process=7, generation=2),
+        *(Bye(process=process, n=1) for process in (0, 4, 5, 6)),
+        TRIGGER,  # 13: epoch 14
+        replace(REPORTED, process=7, epoch=14, assigned=8),
+        replace(again, n=14, was=4),  # 15
+    ):
+        state.apply(state.end, record)
+    assert [cut.earlier for cut in state.captured(14).inputs] == [(1, 4, 5)] * 2
+    assert whole.old_topics == (), "nobody named another id of it"
 
 
 def test_r6_a_torn_event_counts_as_not_processed_and_those_after_it_as_started(whole: Captured) -> None:
