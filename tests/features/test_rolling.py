@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,10 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import SnapshotFailedError, TriggerRefusedError
 from snapkafka.kafka import Connection
+from snapkafka.ops import SnapshotInfo
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker
-from tests.driver.live import Feed
+from snapkafka.testing import Broker, Worker
+from tests.driver.live import Feed, Live
 
 from .harness import PARTITIONS, Pair, Side, is_marker, read_topics, running
 from .judging import Judge
@@ -147,3 +150,45 @@ def test_r15_rolled_out_and_taken_back(kafka: Broker, namespace: str, tmp_path: 
         assert {finding.kind for finding in found} <= {"replayed", "ran-twice"}, (
             "events may run again, no more"
         )
+
+
+WORKERS = 20
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+def test_r9_of_a_snapshot_each_second_of_a_rolling_restart_19_in_20_are_captured(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """Each worker is replaced, one after the other. What a rebalance fails by name is tried again by the verb."""
+    over, taken = threading.Event(), list[Future[SnapshotInfo]]()
+    topics = ("in-going", "mid", "out")
+    with (
+        Live.running(kafka, namespace, tmp_path, topics=topics, tables=(), partitions=WORKERS) as live,
+        ThreadPoolExecutor(2 * WORKERS) as pool,
+    ):
+        where = live.system.connection
+
+        def ask() -> None:
+            while not over.wait(1.0):
+                taken.append(pool.submit(asyncio.run, ops.trigger(where, namespace, wait=True)))
+
+        def replace(worker: Worker) -> None:
+            fresh = live.start(**KIND)
+            live.until("the new worker to start", lambda: "OK ^" in fresh.last_lines(3), STEP_S)
+            live.system.interrupt(worker)
+
+        before = [live.start(**KIND) for _ in range(WORKERS)]
+        live.await_workers()
+        with Feed(kafka.bootstrap, live.topic("in-going"), RATE):
+            asking = pool.submit(ask)
+            try:
+                for worker in before:
+                    replace(worker)
+            finally:
+                over.set()
+                asking.result()
+    became = Counter("captured" if it.exception() is None else str(it.exception()) for it in taken)
+    print(*became.items(), sep="\n")
+    assert len(taken) > WORKERS
+    assert became["captured"] >= 0.95 * len(taken), became

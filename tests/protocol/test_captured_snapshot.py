@@ -173,7 +173,7 @@ def test_v5_who_goes_on_as_an_earlier_reader_is_one(whole: Captured) -> None:
     """R12: under a later id, or from a ledger that is gone; not who goes on as somebody else, nor who joined later."""
     again = replace(HELLO, inputs=(), tables=())
     state = LedgerState()
-    for record in (
+    records: tuple[LedgerRecord, ...] = (
         LEFT,
         replace(again, n=10),  # 1: reads a[0] and a[1]
         replace(GIVEN, process=1, n=1),
@@ -187,7 +187,8 @@ def test_v5_who_goes_on_as_an_earlier_reader_is_one(whole: Captured) -> None:
         TRIGGER,  # 13: epoch 14
         replace(REPORTED, process=7, epoch=14, assigned=8),
         replace(again, n=14, was=4),  # 15
-    ):
+    )
+    for record in records:
         state.apply(state.end, record)
     assert [cut.earlier for cut in state.captured(14).inputs] == [(1, 4, 5)] * 2
     assert whole.old_topics == (), "nobody named another id of it"
