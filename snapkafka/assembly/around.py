@@ -94,8 +94,8 @@ class Around:
             for record in records:
                 is_near = item.low <= record.offset < item.high
                 if is_near and not record.log.marker and not self._view.is_void(record.log):
-                    side = "white" if self._view.sent_before(record.log, item.source) else "red"
-                    side = "external" if record.is_external else side
+                    colour = "white" if self._view.sent_before(record.log, item.source) else "red"
+                    side = "external" if record.is_external else colour
                     received = not in_flight(item.source, record.offset)
                     kind = item.source, record.log.process, side, received
                     self._kinds[kind].append(record._replace(headers=()))
