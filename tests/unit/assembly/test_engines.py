@@ -179,3 +179,11 @@ def test_the_topic_whose_records_are_gone_is_named(text: str, place: str | None)
     assert isinstance(found, OffsetsGoneError)
     assert (f"({place}): " in found.message) == (place is not None), found.message
     assert "\n" not in found.message
+
+
+def test_a_session_without_the_kafka_source_says_how_to_give_it() -> None:
+    found = translate(
+        RuntimeError("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafka. Make sure")
+    )
+    assert isinstance(found, DependencyMissingError)
+    assert "--packages" in found.hint
