@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import time
@@ -60,7 +59,7 @@ def demo(asked: Demo) -> None:
         storage.mkdir(parents=True)
     except OSError as error:
         raise StorageError(f"{storage}: {error.strerror}") from error
-    found = asyncio.run(run_story(Reporter(), storage, engine=asked.engine, keep=asked.keep))
+    found = run_story(Reporter(), storage, engine=asked.engine, keep=asked.keep)
     if console.as_json:
         print_json(found)
     else:

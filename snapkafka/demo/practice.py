@@ -8,8 +8,8 @@ import re
 import select
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -57,7 +57,7 @@ def invite(system: RunningSystem, storage: Path, page: str) -> None:
 async def practise(system: RunningSystem, storage: Path) -> None:
     """Leave the system to people, with its page, until Ctrl-C. Workers that end wait for Enter: a restore needs it."""
     named: list[Worker] = []
-    with page(system, storage) as where:
+    async with page(system, storage) as where:
         invite(system, storage, where)
         while True:
             await asyncio.sleep(PERIOD_S)
@@ -77,14 +77,14 @@ def _write_pids(system: RunningSystem, storage: Path) -> Path:
     return pids
 
 
-@contextmanager
-def page(system: RunningSystem, storage: Path) -> Iterator[str]:
+@asynccontextmanager
+async def page(system: RunningSystem, storage: Path) -> AsyncIterator[str]:
     """Serve the page for the length of the block; provide a sentence with its address, or why there is none."""
     arguments = ["snapkafka", "serve", "--port", "0", "--storage-root", str(storage)]
     where = {"SNAPKAFKA_BOOTSTRAP": system.bootstrap, "SNAPKAFKA_NAMESPACE": system.namespace}
     server = Worker("page", system.folder / "page.txt", arguments, where)
     try:
-        for _ in Tries(PAGE_TIMEOUT_S):
+        async for _ in Tries(PAGE_TIMEOUT_S):
             found = re.search(r"serving \S+ on (\S+)", server.last_lines())
             if found or server.status is not None:
                 break
