@@ -55,7 +55,9 @@ HIDDEN: Final = frozenset(
     """answers content digest external good idle left_open of_fork open outsiders place request says seq settings source
     strict title trust work""".split()  # noqa: SIM905
 )
-#: The style of a word for an outcome, wherever it is a cell.
+#: Fields that hold the word of an outcome.
+OUTCOMES: Final = frozenset({"holding", "status", "verdict"})
+#: The style of a word for an outcome.
 COLOURS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("INITIATED", "CAPTURING", "not yet"), "cyan"),
     **dict.fromkeys(("COMPLETED", "VERIFIED", "VERIFIED_WITH_REPLAYS", "VERIFIED_OPEN"), "green"),
@@ -148,7 +150,8 @@ def _column(column: Column) -> tuple[str, Callable[[Any], Any]]:
 
     def value(item: Any) -> Any:
         found = item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
-        return format(found, spec) if spec and found is not None else written(name, found)
+        text = format(found, spec) if spec and found is not None else written(name, found)
+        return outcome(text) if name in OUTCOMES else text
 
     return _label(heading), value
 
@@ -223,8 +226,12 @@ def _fields(value: Any) -> Iterator[tuple[str, Any]]:
 def _cell(value: Any) -> Text:
     if isinstance(value, tuple | list):
         return text_of(value)
-    text = "" if value is None else str(value)
-    return text_of((text, COLOURS.get(text, "")))
+    return text_of("" if value is None else str(value))
+
+
+def outcome(word: str) -> Part:
+    """Return the word of an outcome with its style."""
+    return (word, COLOURS.get(word, ""))
 
 
 def headline(found: Any) -> list[Part]:
@@ -234,7 +241,7 @@ def headline(found: Any) -> list[Part]:
         return []
     words = [str(word) for word in (getattr(found, "status", ""), getattr(found, "verdict", "")) if word]
     head: list[Part] = ["snapshot ", (name, "bold"), f"  epoch {found.epoch}"]
-    return head + [part for word in words for part in ("  ", (word, COLOURS.get(word, "")))]
+    return head + [part for word in words for part in ("  ", outcome(word))]
 
 
 def printable(text: str) -> str:

@@ -99,7 +99,7 @@ async def trigger(
                 left, compose = max(1, left), partial(compose, **{"align": False, "ttl_ms": 5_000} | ordinary)
             while left and view.failure is not None and view.failure.code in RETRYABLE:
                 left -= 1
-                view = await _again(work, view, compose, last=not left)
+                view = await _again(work, view, compose, progress, last=not left)
                 await follow(work, view, progress)
         hint = f"`snapkafka show {view.trigger.id}` has the details; --retries 1 starts its next attempt"
         return _captured(work, view, hint)
@@ -115,13 +115,21 @@ def _storage(state: LedgerState) -> str:
 
 
 async def _again(
-    work: Opened, failed: SnapshotView, compose: Callable[..., Awaitable[Trigger]], *, last: bool
+    work: Opened,
+    failed: SnapshotView,
+    compose: Callable[..., Awaitable[Trigger]],
+    progress: Callable[[CaptureProgress], None] | None,
+    *,
+    last: bool,
 ) -> SnapshotView:
     """Start the next attempt, after a pause. If it cannot start because no process is running, that counts as an
     attempt."""
-    await asyncio.sleep(
-        pause_after(failed.trigger.attempt, random.random(), first=PAUSE_S, most=PAUSE_MOST_S)
-    )
+    clock = asyncio.get_running_loop().time
+    begins = clock() + pause_after(failed.trigger.attempt, random.random(), first=PAUSE_S, most=PAUSE_MOST_S)
+    while (left_s := begins - clock()) > 0:
+        if progress is not None:
+            progress(replace(_progress(work, failed, 0), next_ms=round(left_s * 1_000)))
+        await asyncio.sleep(min(left_s, TICK_S))
     await work.catch_up()
     try:
         record = await compose(snapshot_id=failed.trigger.id, attempt=failed.trigger.attempt + 1)
@@ -154,13 +162,15 @@ REST_S: Final = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureProgress:
-    """The progress of a running snapshot: `done` of `needed` (inputs cut and reports), and what it waits for."""
+    """The progress of a running snapshot: `done` of `needed` (inputs cut and reports), and what it waits for. One that
+    has failed has the time until its next attempt, `next_ms`."""
 
     id: str
     waited_ms: int
     done: int
     needed: int
     waits: tuple[WaitRow, ...]
+    next_ms: int = 0
 
 
 async def await_captured(

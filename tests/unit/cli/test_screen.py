@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from snapkafka import ops
 from snapkafka.cli import Screen, console, running
-from snapkafka.cli.running import data_output, progress_lines
+from snapkafka.cli.running import data_output, progress_line, progress_lines
 from snapkafka.cli.screen import Table, standard
-from snapkafka.errors import OutputError
+from snapkafka.errors import OutputError, TriggerRefusedError
 from snapkafka.ops import CaptureProgress
 from snapkafka.ops.info import WaitRow
+from tests.worlds.fakes import FakeCluster, Worker
 
 WORDS = st.text("abcdefghij-._/ü│漢", min_size=1, max_size=90)
 TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
@@ -58,6 +60,14 @@ def test_a_text_keeps_all_of_its_words_in_order(text: str, width: int) -> None:
     Screen(Console(width=width, file=file)).print(text)
     assert file.getvalue().split() == text.split()
     assert too_wide(file.getvalue(), width) == []
+
+
+def test_the_word_of_an_outcome_is_coloured_and_data_is_not() -> None:
+    rows = [{"table": "passed", "key": "failed", "status": "passed"}]
+    *_, row = Table(rows, "table", ("key", itemgetter("key")), "status").lines(80)
+    assert [(row.plain[it.start : it.end], it.start, it.style) for it in row.spans] == [
+        ("passed", row.plain.rindex("passed"), "green")
+    ]
 
 
 HOSTILE = "a\x1b[2J\x1b]0;b\x07c\x9b2Jd\r\u202ee\tf"
@@ -123,6 +133,19 @@ def test_on_a_terminal_one_line_is_renewed_and_removed_at_the_end(monkeypatch: p
     assert "s: 3 of 5 after 2.0 s; waiting for" in shown and "and 1 more" in shown
     assert "error: it failed\n" in shown
     assert shown.endswith("\x1b[2K")
+
+
+async def test_while_it_waits_for_its_next_attempt_the_line_says_when_that_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("snapkafka.ops.snapshots.pause_after", lambda *_, **__: 0.6)
+    cluster, seen = FakeCluster(), list[CaptureProgress]()
+    Worker(cluster.the_ledger, "shop", "orders", reports=False)
+    with pytest.raises(TriggerRefusedError):  # nobody runs who was not declared dead
+        await ops.trigger(cluster, "ns", ttl_ms=100, wait=True, retries=1, progress=seen.append)
+    left_ms = [it.next_ms for it in seen if it.next_ms]
+    assert len(left_ms) > 1 and left_ms == sorted(left_ms, reverse=True) and left_ms[0] > 500
+    assert f"{left_ms[0]} ms" in progress_line(next(it for it in seen if it.next_ms))
 
 
 def test_elsewhere_it_is_a_line_a_minute(
