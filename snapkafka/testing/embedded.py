@@ -198,8 +198,9 @@ class EmbeddedKafka:
                 raise TimedOutError(f"Kafka did not format its folder in {START_TIMEOUT_S:g} s") from None
         if status != 0:
             raise BrokerUnavailableError(
-                f"Kafka could not format its folder:\n{self.last_log_lines()}",
+                f"Kafka could not format its folder:\n{(said := self.last_log_lines())}",
                 hint="check the given settings",
+                log=said,
             )
 
     def _launch(self) -> None:
@@ -217,8 +218,9 @@ class EmbeddedKafka:
             if status is not None:
                 raise BrokerUnavailableError(
                     f"Kafka ended with status {status} while starting on port {self.port}; its last words:\n"
-                    + self.last_log_lines(),
+                    + (said := self.last_log_lines()),
                     hint="take another port if theirs is in use; if Java crashed, remove `classes` in the cache",
+                    log=said,
                 )
             with self.log_file.open("rb") as log:
                 log.seek(self._logged)
@@ -285,6 +287,7 @@ def kafka(*, properties: Mapping[str, str] | None = None) -> Iterator[Broker]:
             raise BadInputError(
                 "this test needs a broker with settings of its own, and SNAPKAFKA_TEST_BOOTSTRAP names a given one",
                 hint="use EmbeddedKafka(properties=...) in the test, or unset SNAPKAFKA_TEST_BOOTSTRAP",
+                settings=[*properties],
             )
         yield SimpleNamespace(bootstrap=given)
         return
