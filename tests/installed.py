@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
-from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 from typing import Final
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 _SITECUSTOMIZE: Final = """
 import sys
@@ -31,45 +30,29 @@ sys.meta_path[:] = map(Present, sys.meta_path)
 """
 
 
-def distributions_of(extras: Iterable[str]) -> set[str]:
-    """Return the names of the distributions that `pip install snapkafka[extras]` brings, as their metadata has it."""
-    found: set[str] = set()
-    _add("snapkafka", frozenset(extras), found, set())
-    return found
+def installed(name: str, *extras: str) -> set[str]:
+    """Return a distribution and all that it requires with these extras, here and now, as their metadata has it."""
+    found: set[tuple[str, str]] = set()
+    left = [(canonicalize_name(name), extra) for extra in ("", *extras)]
+    while left:
+        wanted = left.pop()
+        if wanted in found:
+            continue
+        found.add(wanted)
+        for requirement in map(Requirement, requires(wanted[0]) or ()):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": wanted[1]}):
+                left += [(canonicalize_name(requirement.name), extra) for extra in ("", *requirement.extras)]
+    return {name for name, _ in found}
 
 
 def write_sitecustomize(folder: Path, *extras: str) -> None:
     """Write what makes a Python with this folder in `PYTHONPATH` import nothing but the extras, and the tests."""
-    brought = distributions_of(extras)
+    brought = installed("snapkafka", *extras)
     absent = {
         module
         for module, distributions in packages_distributions().items()
-        if brought.isdisjoint(map(_canonical, distributions))
+        if brought.isdisjoint(map(canonicalize_name, distributions))
     }
     assert "pytest" in absent
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "sitecustomize.py").write_text(_SITECUSTOMIZE.format(absent=sorted(absent)))
-
-
-def _add(name: str, extras: frozenset[str], found: set[str], seen: set[tuple[str, frozenset[str]]]) -> None:
-    if (name, extras) in seen:
-        return
-    seen.add((name, extras))
-    found.add(name)
-    for required in _required(name, extras):
-        _add(_canonical(required.name), frozenset(required.extras), found, seen)
-
-
-def _required(name: str, extras: frozenset[str]) -> Iterator[Requirement]:
-    try:
-        texts = requires(name) or []
-    except PackageNotFoundError:  # for another platform
-        return
-    for requirement in map(Requirement, texts):
-        marker = requirement.marker
-        if marker is None or any(marker.evaluate({"extra": extra}) for extra in extras or {""}):
-            yield requirement
-
-
-def _canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.metadata import metadata, packages_distributions, requires
+from importlib.metadata import metadata, packages_distributions
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from snapkafka.errors import DependencyMissingError
@@ -19,7 +18,7 @@ from snapkafka.ops import drill
 from snapkafka.runtime import EXTRAS, extras
 from snapkafka.runtime.extras import require_extra
 from snapkafka.verbs import Drill
-from tests.installed import write_sitecustomize
+from tests.installed import installed, write_sitecustomize
 
 PACKAGE = Path(__file__).parents[3] / "snapkafka"
 #: What each part of the package can be imported with.
@@ -40,21 +39,6 @@ DOORS = {
     "snapkafka": "cli",
     "snapkafka.assembly": "spark",
 }
-
-
-def installed(name: str, *extras: str) -> set[str]:
-    """A distribution and all that it requires, here and now."""
-    found: set[tuple[str, str]] = set()
-    left = [(canonicalize_name(name), extra) for extra in ("", *extras)]
-    while left:
-        wanted = left.pop()
-        if wanted in found:
-            continue
-        found.add(wanted)
-        for requirement in map(Requirement, requires(wanted[0]) or ()):
-            if requirement.marker is None or requirement.marker.evaluate({"extra": wanted[1]}):
-                left += [(canonicalize_name(requirement.name), extra) for extra in ("", *requirement.extras)]
-    return {name for name, _ in found}
 
 
 def test_a_service_gets_at_most_three_packages_more_than_faust_needs() -> None:

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import faust
-import msgspec
 import pytest
 
 import snapkafka
@@ -18,6 +17,7 @@ from snapkafka.manifest import CheckEntry, WitnessEntry
 from snapkafka.testing import RunningSystem, Taken, system
 from snapkafka.testing.run_worker import redirect
 from snapkafka.testing.systems import _topics_of
+from snapkafka.testing.taken import IDLE
 from snapkafka.testing.workers import Worker
 
 APP = faust.App("systems-unit", broker="kafka://production.invalid:9092", topic_partitions=3)
@@ -34,53 +34,42 @@ async def read(stream: Any) -> None:
         pass
 
 
-def taken(verdict: str, good: bool, *checks: CheckEntry) -> Taken:
-    found = Taken(Connection(bootstrap="127.0.0.1:1"), "shop", Path("/nowhere"), "test-1", 7)
-    found.__dict__["assembled"] = JobResult(
-        id="test-1", epoch=7, verdict=verdict, good=good, manifest="", checks=checks
-    )
-    return found
+WITNESS = WitnessEntry(topic="orders", partition=1, offset=42, what="it is red")
+SPLIT = WitnessEntry(topic="totals", partition=1, offset=3, what="1 key lies in several", kind="state-split")
+TWICE = WitnessEntry(topic="orders", partition=0, offset=1, what="twice", kind="duplicate")
+RED = CheckEntry(name="V5 causes", run=True, status="fail", found=1, witnesses=(WITNESS,))
+NOTED = CheckEntry(name="V3", run=True, status="passed", noted=2, notes=(TWICE, SPLIT))
 
 
-def test_an_inconsistent_snapshot_fails_the_test_with_its_records() -> None:
-    witness = WitnessEntry(topic="orders", partition=1, offset=42, what="it is red")
-    check = CheckEntry(name="V5 causes", run=True, status="fail", found=1, witnesses=(witness,))
-    with pytest.raises(AssertionError) as reported:
-        taken("INCONSISTENT", False, check).assert_consistent()
-    assert str(reported.value).splitlines() == [
-        "snapshot test-1 is INCONSISTENT",
-        "V5 causes: 1",
-        "  orders[1] offset 42: it is red",
-    ]
-    assert taken("VERIFIED", True).assert_consistent().verdict == "VERIFIED"
-
-
-def test_a_snapshot_in_which_nothing_happened_shows_nothing() -> None:
-    """An agent that fails at each record receives nothing: every check passes."""
-    snapshot = taken("VERIFIED", True)
-    snapshot.__dict__["assembled"] = msgspec.structs.replace(snapshot.assembled, idle=True)
-    with pytest.raises(AssertionError, match="no agent has received anything"):
-        snapshot.assert_consistent()
-    assert snapshot.assert_consistent(allow_idle=True).idle
-
-
-def test_a_key_in_two_partitions_fails_the_test_beside_a_good_verdict() -> None:
-    note = WitnessEntry(
-        topic="bank-totals-changelog", partition=1, offset=3, what="1 key lies in several", kind="state-split"
-    )
-    other = WitnessEntry(topic="orders", partition=0, offset=1, what="twice", kind="duplicate")
-    checks = (
-        CheckEntry(name="V1", run=True, status="passed", noted=1, notes=(other,)),
-        CheckEntry(name="V3", run=True, status="passed", noted=1, notes=(note,)),
-    )
-    snapshot = taken("VERIFIED", True, *checks)
-    with pytest.raises(AssertionError) as reported:
-        snapshot.assert_consistent()
-    assert str(reported.value).splitlines() == [
-        "snapshot test-1 is VERIFIED",
-        "  bank-totals-changelog[1] offset 3: 1 key lies in several",
-    ]
-    assert snapshot.assert_consistent(allow_split_keys={"bank-totals-changelog"}).verdict == "VERIFIED"
+@pytest.mark.parametrize(
+    ("found", "shown", "allowed"),
+    [
+        ({"good": False, "checks": (RED,)}, ["V5 causes: 1", "  orders[1] offset 42: it is red"], None),
+        # An agent that fails at each record receives nothing: every check passes.
+        ({"idle": True}, [IDLE], {"allow_idle": True}),
+        ({"checks": (NOTED,)}, ["  totals[1] offset 3: 1 key lies in several"], {"allow_split_keys": {"totals"}}),
+        ({}, [], {}),
+    ],
+)  # fmt: skip
+def test_a_snapshot_fails_the_test_with_what_is_wrong_unless_it_is_allowed(
+    found: dict[str, Any], shown: list[str], allowed: dict[str, Any] | None
+) -> None:
+    snapshot = Taken(Connection(bootstrap="127.0.0.1:1"), "shop", Path("/nowhere"), "test-1", 7)
+    result: dict[str, Any] = {
+        "id": "test-1",
+        "epoch": 7,
+        "verdict": "V",
+        "good": True,
+        "manifest": "",
+        "checks": (),
+    }
+    snapshot.__dict__["assembled"] = JobResult(**result | found)
+    if shown:
+        with pytest.raises(AssertionError) as reported:
+            snapshot.assert_consistent()
+        assert str(reported.value).splitlines() == ["snapshot test-1 is V", *shown]
+    if allowed is not None:
+        assert snapshot.assert_consistent(**allowed) is snapshot.assembled
 
 
 @pytest.mark.parametrize(
