@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from snapkafka.lazy import lazily
 
 if TYPE_CHECKING:
-    from .child import Child, start_watchdog
+    from .child import Child
     from .extras import EXTRAS
     from .jdk import java, java_environment, spark_java_home
     from .machine import cache_dir

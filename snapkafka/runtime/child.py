@@ -66,7 +66,7 @@ class Child:
             cwd=cwd,
             start_new_session=True,
         )
-        self._watchdog = start_watchdog(self._process.pid, *folders, grace_s=grace_s)
+        self._watchdog = _start_watchdog(self._process.pid, *folders, grace_s=grace_s)
         self.pid, self.output = self._process.pid, self._process.stdout
 
     def __enter__(self) -> Self:
@@ -132,7 +132,7 @@ def _await(condition: Callable[[], bool], timeout_s: float) -> None:
             return
 
 
-def start_watchdog(process: int, *folders: Path, grace_s: float = 0) -> subprocess.Popen[bytes]:
+def _start_watchdog(process: int, *folders: Path, grace_s: float) -> subprocess.Popen[bytes]:
     """Start what ends the group of a process, and removes folders, if this process is killed."""
     words = (os.getpid(), process, grace_s, *folders)
     return subprocess.Popen(

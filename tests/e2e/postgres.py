@@ -12,11 +12,11 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
-from snapkafka.runtime import jars, start_watchdog
+from snapkafka.runtime import Child, jars
 from snapkafka.testing import free_ports, wait_until
 
 #: The jars of its archive that it needs for PostgreSQL; Jackson is that of Connect.
@@ -134,27 +134,22 @@ def postgres() -> Iterator[Postgres]:
         ]  # fmt: skip
         made = subprocess.run(initdb, user=user, cwd=folder, capture_output=True, text=True, timeout=120)
         assert made.returncode == 0, made.stderr
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [
-                    server.programs / "postgres", "-D", folder / "data", "-h", "127.0.0.1",
-                    "-p", str(server.port), "-k", folder, "-c", "fsync=off",
-                ],
-                user=user, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
-        guard = start_watchdog(process.pid, folder)
-        try:
+        command: list[str | Path] = [
+            server.programs / "postgres", "-D", folder / "data", "-h", "127.0.0.1",
+            "-p", str(server.port), "-k", folder, "-c", "fsync=off",
+        ]  # fmt: skip
+        switch = [] if os.geteuid() else ["setpriv", f"--reuid={user}", "--clear-groups"]
+        of: Any = {"cwd": folder, "folders": [folder], "grace_s": 0}
+        with (
+            (folder / "log").open("wb") as log,
+            Child([*switch, *map(str, command)], output=log, **of) as child,
+        ):
             wait_until(
                 "the PostgreSQL server",
-                lambda: process.poll() is not None or server.ready(),
+                lambda: child.status is not None or server.ready(),
                 timeout_s=STARTS_WITHIN_S,
             )
-            assert process.poll() is None, (folder / "log").read_text()
+            assert child.status is None, (folder / "log").read_text()
             yield server
-        finally:
-            process.kill()
-            process.wait()
-            guard.kill()
-            guard.wait()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from snapkafka.runtime import java, start_watchdog
+from snapkafka.runtime import Child, java
 from tests.servers.jars import jars_with_dependencies
 
 #: Fetched when first asked for, into the cache that all checkouts share.
@@ -27,27 +25,17 @@ COMPLAINTS: Final = ("ERROR", "FATAL", "Exception", "Error:")
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A running JVM, what it prints and what it complains of."""
+    """A running JVM, and what it prints."""
 
-    process: subprocess.Popen[bytes]
-    printed: Path
+    process: Child
     log: Path
 
     def check_quiet(self) -> None:
         """It runs, and its log has no error and no exception."""
         log = self.log.read_text(errors="replace")
-        assert self.process.poll() is None, log
+        assert self.process.status is None, log
         complaints = [line for line in log.splitlines() if any(sign in line for sign in COMPLAINTS)]
         assert not complaints, log
-
-
-def standalone(
-    folder: Path, settings: Mapping[str, str], *connectors: Path
-) -> AbstractContextManager[Reader]:
-    """A standalone worker of Kafka Connect with these settings and connectors."""
-    worker = properties(folder / "worker.properties", settings)
-    main = "org.apache.kafka.connect.cli.ConnectStandalone"
-    return _running(folder, "connect", main, str(worker), *map(str, connectors))
 
 
 def properties(file: Path, settings: Mapping[str, str]) -> Path:
@@ -57,22 +45,17 @@ def properties(file: Path, settings: Mapping[str, str]) -> Path:
 
 
 @contextlib.contextmanager
-def _running(folder: Path, name: str, *main: str) -> Iterator[Reader]:
-    """A JVM that ends with the block, or with us."""
+def standalone(folder: Path, settings: Mapping[str, str], *connectors: Path) -> Iterator[Reader]:
+    """A standalone worker of Kafka Connect with these settings and connectors; it is killed at the end of the block."""
+    worker = properties(folder / "worker.properties", settings)
+    main = ("org.apache.kafka.connect.cli.ConnectStandalone", str(worker), *map(str, connectors))
     flags = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
     logging = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
     class_path = os.pathsep.join(str(jar) for jar in jars_with_dependencies(*READER_JARS))
-    command = [str(java().executable), *flags, logging, "-cp", class_path, *main]
-    printed, log = folder / f"{name}.out", folder / f"{name}.log"
-    with printed.open("wb") as out, log.open("wb") as err:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
-        )
-    guard = start_watchdog(process.pid)
+    log = folder / "connect.log"
+    with log.open("wb") as output:
+        process = Child([str(java().executable), *flags, logging, "-cp", class_path, *main], output=output)
     try:
-        yield Reader(process, printed, log)
+        yield Reader(process, log)
     finally:
         process.kill()
-        process.wait()
-        guard.kill()
-        guard.wait()
