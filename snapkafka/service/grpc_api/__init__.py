@@ -1,4 +1,4 @@
-"""The messages of `schemas/snapshot.proto`, made by `python tests/generate_stubs.py`. Clients generate their own."""
+"""The messages of `schemas/snapshot.proto`, made by `protoc`: `test_grpc` says how. Clients generate their own."""
 
 from typing import Any
 
