@@ -252,8 +252,6 @@ def progress_lines(*, wanted: bool = True) -> Iterator[Callable[[CaptureProgress
 
 def progress_line(reached: CaptureProgress) -> str:
     """Format a running snapshot in one line: how much is done, and what it waits for."""
-    if reached.next_ms:
-        return f"{reached.id}: failed; its next attempt starts in {rounded_ms(reached.next_ms)}"
     line = f"{reached.id}: {reached.done} of {reached.needed} after {rounded_ms(reached.waited_ms)}"
     if reached.waits:
         first, *others = reached.waits

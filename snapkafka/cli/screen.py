@@ -55,9 +55,8 @@ HIDDEN: Final = frozenset(
     """answers content digest external good idle left_open of_fork open outsiders place request says seq settings source
     strict title trust work""".split()  # noqa: SIM905
 )
-#: Fields that hold the word of an outcome.
-OUTCOMES: Final = frozenset({"holding", "status", "verdict"})
-#: The style of a word for an outcome.
+#: The style of a word for an outcome, in a column of these headings.
+OUTCOMES: Final = ("status", "verdict", "state")
 COLOURS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("INITIATED", "CAPTURING", "not yet"), "cyan"),
     **dict.fromkeys(("COMPLETED", "VERIFIED", "VERIFIED_WITH_REPLAYS", "VERIFIED_OPEN"), "green"),
@@ -99,7 +98,7 @@ class Table:
         self._columns: list[tuple[Text, bool, list[Text]]] = []
         for column in columns:
             heading, value = _column(column)
-            cells = [_cell(value(row)) for row in rows]
+            cells = [_cell(value(row), coloured=heading in OUTCOMES) for row in rows]
             if whole or any(cell.plain for cell in cells):
                 right = all(NUMBER.fullmatch(cell.plain) for cell in cells)
                 self._columns.append((text_of((heading, "bold")), right, cells))
@@ -150,8 +149,7 @@ def _column(column: Column) -> tuple[str, Callable[[Any], Any]]:
 
     def value(item: Any) -> Any:
         found = item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
-        text = format(found, spec) if spec and found is not None else written(name, found)
-        return outcome(text) if name in OUTCOMES else text
+        return format(found, spec) if spec and found is not None else written(name, found)
 
     return _label(heading), value
 
@@ -223,15 +221,9 @@ def _fields(value: Any) -> Iterator[tuple[str, Any]]:
             yield name, getattr(value, name)
 
 
-def _cell(value: Any) -> Text:
-    if isinstance(value, tuple | list):
-        return text_of(value)
-    return text_of("" if value is None else str(value))
-
-
-def outcome(word: str) -> Part:
-    """Return the word of an outcome with its style."""
-    return (word, COLOURS.get(word, ""))
+def _cell(value: Any, *, coloured: bool) -> Text:
+    text = "" if value is None else str(value)
+    return text_of((text, COLOURS.get(text, "") if coloured else ""))
 
 
 def headline(found: Any) -> list[Part]:
@@ -241,7 +233,7 @@ def headline(found: Any) -> list[Part]:
         return []
     words = [str(word) for word in (getattr(found, "status", ""), getattr(found, "verdict", "")) if word]
     head: list[Part] = ["snapshot ", (name, "bold"), f"  epoch {found.epoch}"]
-    return head + [part for word in words for part in ("  ", outcome(word))]
+    return head + [part for word in words for part in ("  ", (word, COLOURS.get(word, "")))]
 
 
 def printable(text: str) -> str:

@@ -50,7 +50,7 @@ def broker(asked: Broker) -> None:
 def demo(asked: Demo) -> None:
     require_extra("demo", "the demo")
     from snapkafka.demo.settings import forget_other_systems
-    from snapkafka.demo.story import Reporter, run_story
+    from snapkafka.demo.story import run_story
     from snapkafka.demo.summary import print_report
 
     forget_other_systems(os.environ)
@@ -59,7 +59,7 @@ def demo(asked: Demo) -> None:
         storage.mkdir(parents=True)
     except OSError as error:
         raise StorageError(f"{storage}: {error.strerror}") from error
-    found = run_story(Reporter(), storage, engine=asked.engine, keep=asked.keep)
+    found = run_story(storage, engine=asked.engine, keep=asked.keep)
     if console.as_json:
         print_json(found)
     else:

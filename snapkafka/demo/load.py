@@ -44,13 +44,10 @@ class Load:
 
     async def open_accounts(self) -> None:
         """Put the opening balance on every account; return when the broker has all of them."""
+        opening = json.dumps({"open": OPENING_BALANCE}).encode()
         async with AIOKafkaProducer(bootstrap_servers=self._bootstrap) as producer:
             for number in range(ACCOUNTS):
-                await producer.send(
-                    REQUESTS,
-                    key=account(number).encode(),
-                    value=json.dumps({"open": OPENING_BALANCE}).encode(),
-                )
+                await producer.send(REQUESTS, key=account(number).encode(), value=opening)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -51,18 +51,10 @@ class Reporter:
         self._screen.print(("✓", "green"), f" {self._what}  ", (f"{took:.1f} s  {note}", "dim"))
 
 
-def run_story(reporter: Reporter, storage: Path, *, engine: str = "both", keep: bool = False) -> DemoResult:
-    """Start everything, take three snapshots under load, assemble and verify them, stop everything.
-
-    Args:
-        reporter: called with every phase.
-        storage: for tables and manifests.
-        engine: "embedded" or "spark" assembles; "both": the embedded one assembles, and Spark verifies one snapshot.
-        keep: let people practise after that, under load again.
-
-    Raises:
-        Interrupted: a signal came, and nothing is left running.
-    """
+def run_story(storage: Path, *, engine: str, keep: bool) -> DemoResult:
+    """Start everything, take three snapshots under load, assemble and verify them into `storage`, stop everything.
+    `engine` and `keep` are those of the command."""
+    reporter = Reporter()
     with contextlib.ExitStack() as stack:
         reporter.begin("Kafka broker")
         broker = stack.enter_context(kafka())
@@ -71,37 +63,34 @@ def run_story(reporter: Reporter, storage: Path, *, engine: str = "both", keep: 
         system = stack.enter_context(running_system(broker.bootstrap, "demo"))
         system.await_workers()
         reporter.done(f"{len(system.workers)} processes")
+
+        async def under_load() -> DemoResult:
+            load = Load(broker.bootstrap)
+            reporter.begin(f"Load: {ACCOUNTS} accounts, {RATE} transfers a second, round and round")
+            async with KafkaTopicAdmin(system.connection) as admin:
+                await open_accounts(load, admin, system)
+            async with load.running():
+                await asyncio.sleep(WARM_UP_S)  # not a wait for anything: the load has to run for a while
+                system.check_alive()
+                reporter.done(f"{load.asked} transfers asked for")
+                naive = await take_three(reporter, system, storage)
+            # The snapshots are taken: the cores are those of assembly now.
+            if not keep:
+                for worker in system.workers:
+                    worker.interrupt()  # nothing needs the services any more, and leaving takes them a while
+            await assemble_all(reporter, system, list(naive), storage, engine)
+            rows = {row.id: row for row in await ops.list_snapshots(system.connection, system.namespace)}
+            taken = [_taken(rows[name], reading, storage) for name, reading in naive.items()]
+            if keep:
+                async with load.running():
+                    await practise(system, storage)
+            return DemoResult(snapshots=taken)
+
         try:
-            return run_until_signalled(partial(under_load, reporter, system, storage, engine, keep=keep))
+            return run_until_signalled(under_load)
         except Interrupted:
             on_ending_signal(lambda number: None)  # another one does not disturb the clean-up
             raise
-
-
-async def under_load(
-    reporter: Reporter, system: RunningSystem, storage: Path, engine: str, *, keep: bool
-) -> DemoResult:
-    """Take three snapshots of a system under load, assemble and verify them."""
-    load = Load(system.bootstrap)
-    reporter.begin(f"Load: {ACCOUNTS} accounts, {RATE} transfers a second, round and round")
-    async with KafkaTopicAdmin(system.connection) as admin:
-        await open_accounts(load, admin, system)
-    async with load.running():
-        await asyncio.sleep(WARM_UP_S)  # not a wait for anything: the load has to run for a while
-        system.check_alive()
-        reporter.done(f"{load.asked} transfers asked for")
-        naive = await take_three(reporter, system, storage)
-    # The snapshots are taken: the cores are those of assembly now.
-    if not keep:
-        for worker in system.workers:
-            worker.interrupt()  # nothing needs the services any more, and leaving takes them a while
-    await assemble_all(reporter, system, list(naive), storage, engine)
-    rows = {row.id: row for row in await ops.list_snapshots(system.connection, system.namespace)}
-    taken = [_taken(rows[name], reading, storage) for name, reading in naive.items()]
-    if keep:
-        async with load.running():
-            await practise(system, storage)
-    return DemoResult(snapshots=taken)
 
 
 async def take_three(reporter: Reporter, system: RunningSystem, storage: Path) -> dict[str, int]:

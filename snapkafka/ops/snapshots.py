@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -44,7 +44,7 @@ async def trigger(
     retries: int | None = None,
     align_timeout_ms: int = 0,
     wait: bool = False,
-    progress: Callable[[CaptureProgress], None] | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> SnapshotInfo:
     """Request a snapshot. The same id again returns the same snapshot, whatever the other arguments.
@@ -115,24 +115,19 @@ def _storage(state: LedgerState) -> str:
 
 
 async def _again(
-    work: Opened,
-    failed: SnapshotView,
-    compose: Callable[..., Awaitable[Trigger]],
-    progress: Callable[[CaptureProgress], None] | None,
-    *,
-    last: bool,
+    work: Opened, failed: SnapshotView, compose: Callable[..., Any], progress: Progress | None, *, last: bool
 ) -> SnapshotView:
     """Start the next attempt, after a pause. If it cannot start because no process is running, that counts as an
     attempt."""
-    clock = asyncio.get_running_loop().time
-    begins = clock() + pause_after(failed.trigger.attempt, random.random(), first=PAUSE_S, most=PAUSE_MOST_S)
-    while (left_s := begins - clock()) > 0:
-        if progress is not None:
-            progress(replace(_progress(work, failed, 0), next_ms=round(left_s * 1_000)))
-        await asyncio.sleep(min(left_s, TICK_S))
+    following = failed.trigger.attempt + 1
+    pause_s = pause_after(failed.trigger.attempt, random.random(), first=PAUSE_S, most=PAUSE_MOST_S)
+    if progress is not None:
+        wait = WaitRow(text=f"attempt {following}, in {pause_s:.1f} s", process=-1, app="", waited_ms=0)
+        progress(replace(_progress(work, failed, 0), waits=(wait,)))
+    await asyncio.sleep(pause_s)
     await work.catch_up()
     try:
-        record = await compose(snapshot_id=failed.trigger.id, attempt=failed.trigger.attempt + 1)
+        record = await compose(snapshot_id=failed.trigger.id, attempt=following)
     except TriggerRefusedError:
         if last:
             raise
@@ -162,15 +157,16 @@ REST_S: Final = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureProgress:
-    """The progress of a running snapshot: `done` of `needed` (inputs cut and reports), and what it waits for. One that
-    has failed has the time until its next attempt, `next_ms`."""
+    """The progress of a running snapshot: `done` of `needed` (inputs cut and reports), and what it waits for."""
 
     id: str
     waited_ms: int
     done: int
     needed: int
     waits: tuple[WaitRow, ...]
-    next_ms: int = 0
+
+
+Progress = Callable[[CaptureProgress], None]
 
 
 async def await_captured(
@@ -178,7 +174,7 @@ async def await_captured(
     namespace: str,
     name: str,
     *,
-    progress: Callable[[CaptureProgress], None] | None = None,
+    progress: Progress | None = None,
 ) -> SnapshotInfo:
     """Wait until a snapshot is captured; abort it when its time to live is over (R12).
 
@@ -195,9 +191,7 @@ async def await_captured(
         return _captured(work, view)
 
 
-async def follow(
-    work: Opened, view: SnapshotView, progress: Callable[[CaptureProgress], None] | None
-) -> None:
+async def follow(work: Opened, view: SnapshotView, progress: Progress | None) -> None:
     """Wait until the snapshot is captured or has failed; fail it when its time to live is over.
 
     Any process that notices this aborts it, and declares those dead that have not reported a while after that, so that
@@ -238,15 +232,9 @@ async def _read(work: Opened, changed: asyncio.Event) -> None:
 async def _give_up(work: Opened, view: SnapshotView) -> None:
     waits = work.reading.state.waiting(view.epoch)
     first = next((row.text for row in details(work.reading, view, 0).waits), "nothing the ledger shows")
-    await work.ledger.append(
-        Abort(
-            n=random.getrandbits(63),
-            epoch=view.epoch,
-            code="ttl",
-            reason=f"not captured within {view.trigger.ttl_ms} ms: waited for {first}",
-            culprit=first,
-        )
-    )
+    reason = f"not captured within {view.trigger.ttl_ms} ms: waited for {first}"
+    abort = Abort(n=random.getrandbits(63), epoch=view.epoch, code="ttl", reason=reason, culprit=first)
+    await work.ledger.append(abort)
     for wait in waits:
         await work.ledger.append(Dead(n=random.getrandbits(63), dead=wait.process))
 

@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TimedOutError
 from snapkafka.runtime.child import Child
@@ -186,14 +186,8 @@ class EmbeddedKafka:
         command = [*self._java(record=False), *tool]
         with self.log_file.open("ab") as log:
             try:
-                status = subprocess.run(
-                    command,
-                    stdout=log,
-                    stderr=log,
-                    env=java_environment(),
-                    timeout=START_TIMEOUT_S,
-                    cwd=self.folder,
-                ).returncode
+                of: Any = {"stdout": log, "stderr": log, "env": java_environment(), "cwd": self.folder}
+                status = subprocess.run(command, timeout=START_TIMEOUT_S, **of).returncode
             except subprocess.TimeoutExpired:
                 raise TimedOutError(f"Kafka did not format its folder in {START_TIMEOUT_S:g} s") from None
         if status != 0:
@@ -287,7 +281,6 @@ def kafka(*, properties: Mapping[str, str] | None = None) -> Iterator[Broker]:
             raise BadInputError(
                 "this test needs a broker with settings of its own, and SNAPKAFKA_TEST_BOOTSTRAP names a given one",
                 hint="use EmbeddedKafka(properties=...) in the test, or unset SNAPKAFKA_TEST_BOOTSTRAP",
-                settings=[*properties],
             )
         yield SimpleNamespace(bootstrap=given)
         return

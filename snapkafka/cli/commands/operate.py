@@ -15,7 +15,7 @@ from snapkafka import ops
 from snapkafka.assembly import parse_parameters
 from snapkafka.cli.build import command, propose
 from snapkafka.cli.running import connect, console, notices, print_json, reach, who
-from snapkafka.cli.screen import outcome, written
+from snapkafka.cli.screen import COLOURS, written
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, all_errors
 from snapkafka.ops import KeptRound, Outcome
 from snapkafka.runtime.extras import require_extra
@@ -40,7 +40,7 @@ def _print_round(item: KeptRound) -> None:
     parts += [f"not yet at {written('_ms', item.not_yet_ms)}"] if item.not_yet_ms else []
     if item.checkpoint_due:
         parts.append(f"{item.checkpoint_due:,} old records in the ledger: run snapkafka checkpoint")
-    console.print(f"{item.id}  ", outcome(word), *(f"  {part}" for part in parts if part))
+    console.print(f"{item.id}  ", (word, COLOURS.get(word, "")), *(f"  {part}" for part in parts if part))
     for name, rows in [("", item.witnesses), *((it.name, it.rows) for it in item.violated)]:
         if name:
             console.print("  violated: ", (name, "bold red"))

@@ -16,7 +16,7 @@ from snapkafka.checks.coverage import in_words as examined_in_words
 from snapkafka.checks.kinds import OF_STATE
 from snapkafka.cli.build import ask_one_way, command, good, question
 from snapkafka.cli.running import connect, console, notifier, print_json, progress_lines, who
-from snapkafka.cli.screen import ROWS_SHOWN, Part, headline, outcome, written
+from snapkafka.cli.screen import ROWS_SHOWN, Part, headline, written
 from snapkafka.kafka.cluster.external_groups import assumptions, left_open
 from snapkafka.manifest import CheckEntry
 from snapkafka.ops import JobResult, SnapshotInfo
@@ -101,7 +101,7 @@ def _print_checks(checks: tuple[CheckInfo | CheckEntry, ...]) -> None:
     console.table(
         checks,
         "check=name",
-        ("status", lambda it: outcome(it.status if it.run else "not run")),
+        ("status", lambda it: it.status if it.run else "not run"),
         ("read", lambda it: examined_in_words(it.records, it.partitions, it.channels)),
         ("found", lambda it: it.found or it.noted or ""),
         notes=_findings,

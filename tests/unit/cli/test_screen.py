@@ -143,9 +143,7 @@ async def test_while_it_waits_for_its_next_attempt_the_line_says_when_that_begin
     Worker(cluster.the_ledger, "shop", "orders", reports=False)
     with pytest.raises(TriggerRefusedError):  # nobody runs who was not declared dead
         await ops.trigger(cluster, "ns", ttl_ms=100, wait=True, retries=1, progress=seen.append)
-    left_ms = [it.next_ms for it in seen if it.next_ms]
-    assert len(left_ms) > 1 and left_ms == sorted(left_ms, reverse=True) and left_ms[0] > 500
-    assert f"{left_ms[0]} ms" in progress_line(next(it for it in seen if it.next_ms))
+    assert "waiting for attempt 2, in 0.6 s" in [*map(progress_line, seen)][-1]
 
 
 def test_elsewhere_it_is_a_line_a_minute(
