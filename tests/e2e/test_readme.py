@@ -18,10 +18,11 @@ from snapkafka.testing import Broker, RunningSystem, free_ports, started
 from snapkafka.until import blocking_until
 from tests.features.harness import read_topics
 from tests.kafka.waiting import cluster_id_at
-from tests.readme import ROOT, commands, service, text
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
 #: So many payments lie in the log when the first snapshot is triggered, most of them before the slow bank.
 PAYMENTS = 40
 
@@ -59,8 +60,10 @@ def test_what_readme_shows_is_what_happens(kafka: Broker) -> None:
             shown = shown.replace(f"{quote}{name}{quote}", f"{quote}{namespace}-{name}{quote}")
         return shown.replace("localhost:9092", kafka.bootstrap)
 
-    source = own(service(), "shop", "orders", "payments", quote='"')
-    (create,) = re.findall(r"^snapkafka topics create .+", text(), re.MULTILINE)
+    (service,) = re.findall(r"```python\n(.+?)```", README, re.DOTALL)
+    commands = re.findall(r'^\$ (snapkafka (?:[^"\n]|"(?:\\"|[^"])*")+)', README, re.MULTILINE)
+    source = own(service, "shop", "orders", "payments", quote='"')
+    (create,) = re.findall(r"^snapkafka topics create .+", README, re.MULTILINE)
 
     def start(system: RunningSystem) -> None:
         named = source.replace(f'namespace="{namespace}-shop"', f'namespace="{namespace}"')
@@ -71,7 +74,7 @@ def test_what_readme_shows_is_what_happens(kafka: Broker) -> None:
 
     with started(kafka.bootstrap, namespace, start) as system:
         await_payments(system, f"{namespace}-payments")
-        trigger, query = (own(it, "payments", quote="'") for it in commands())
+        trigger, query = (own(it, "payments", quote="'") for it in commands)
         assert re.search(r"friday .* VERIFIED$", shell(trigger, system.folder, **where), re.MULTILINE)
         rows = json.loads(shell(query + " --json", system.folder, **where))["rows"]
     found = {what: int(value) for what, value in (row.values() for row in rows)}

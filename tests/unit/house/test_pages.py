@@ -15,8 +15,9 @@ from snapkafka.drivers import MachineDriver
 from snapkafka.protocol import actions
 from tests.check_rules import PAGE as RULES
 from tests.check_rules import check
-from tests.readme import ROOT
 from tools import reference
+
+ROOT: Final = Path(__file__).parents[3]
 
 # -- README ---------------------------------------------------------------------------------------------------
 
