@@ -209,7 +209,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant("R8 start: of ranges, one too early", sober, 0, "cut").patched(starting(-1)),
     Mutant("R8 late start: of ranges, one too late", sober, 6, "cut").patched(starting(1)),
     Mutant("R8 left: such senders are forgotten", faults(stop=0.01, crash=0.01), 13, "left").patched(
-        edit(CutView, "in_channel", "return record.offset < source.log_end", "return False")
+        edit(CutView, "sent_before", "return record.offset < source.log_end", "return False")
     ),
     Mutant("R9 moved: while a snapshot is open", plans.unreported, 0, "red-input").patched(
         always(LedgerState, "_moved")
