@@ -67,10 +67,10 @@ class RestoreWorld(SmallWorld):
             if not self.cuts:
                 self.take_cut()
             cut = self.rng.choice(self.cuts)
-            if self.retention.random() < DELETED:
+            if self.rng.random() < DELETED:
                 self.delete()
             cut = self.restore(self.possible(cut))
-            if self.worker is None and self.expiring.random() < EXPIRES:
+            if self.worker is None and self.rng.random() < EXPIRES:
                 self.committed = None
                 self.counts["expired"] += 1
             if len(self.log) > LOG_MAX:
@@ -81,7 +81,7 @@ class RestoreWorld(SmallWorld):
                 if self.worker is not None and self.rng.random() < STOPS:
                     self.stop_in_order()
             self.judge(cut)
-        if self.expiring.random() < RECREATED:
+        if self.rng.random() < RECREATED:
             self.recreate()
         return self.wrong
 
@@ -89,9 +89,7 @@ class RestoreWorld(SmallWorld):
 
     def delete(self) -> None:
         """Delete the beginning of the input, as retention does: nothing that the newest snapshot needs."""
-        if self.deletes:
-            lowest = min(self.cuts[-1].positions.values())
-            self.begin = max(self.begin, self.retention.randint(0, lowest))
+        self.begin = max(self.begin, self.rng.randint(0, min(self.cuts[-1].positions.values())))
 
     def possible(self, cut: Cut) -> Cut:
         """Choose the newest snapshot in place of one whose restore is refused."""
@@ -135,7 +133,7 @@ class RestoreWorld(SmallWorld):
             if len(self.log) > LOG_MAX:
                 return cut
             view = self.ledger.restores.open
-            if self.retention.random() < DELETED_MEANWHILE:
+            if self.rng.random() < DELETED_MEANWHILE:
                 self.delete()
             if view is not None and view.plan != plan and plan in views:
                 # A suspended run has woken up in time.
@@ -224,7 +222,9 @@ class RestoreWorld(SmallWorld):
         then."""
         if self.worker is None or "hold" in self.broken:
             return
-        if self.ledger.restores.holds("p") or self.ledger.restores.restored("p") != self.worker.runs_on:
+        restores = self.ledger.restores
+        over = restores.restored("p") != self.worker.runs_on and "over" not in self.broken
+        if restores.holds("p") or over:
             self.counts["stopped"] += 1
             self.asleep.append(self.worker)
             self.worker = None

@@ -60,7 +60,6 @@ class SmallWorld:
 
     seed: int
     broken: frozenset[str] = frozenset()
-    deletes: bool = True  # whether beginnings of the input are deleted
     ledger: LedgerState = field(default_factory=LedgerState)
     log: list[SimMessage] = field(default_factory=list)
     changelog: list[SimWritten] = field(default_factory=list)
@@ -70,8 +69,6 @@ class SmallWorld:
     def __post_init__(self) -> None:
         self.rng = random.Random(f"restore {self.seed}")
         self.numbers = self.ids = 0
-        self.expiring = random.Random(f"expire {self.seed}")
-        self.retention = random.Random(f"delete {self.seed}")
         self.begin = 0  # of the input: what lies below is deleted
         self.topic_id = "1"  # of the input
         self.reset = "latest"

@@ -20,28 +20,20 @@ def test_after_a_restore_each_message_is_processed_once_counted_from_the_snapsho
         assert counts[what] > 5, f"{what}: it hardly ever happened, so this shows nothing"
 
 
-@pytest.mark.parametrize("left_out", BREAKS)
+#: What few seeds show: a worker that reads of a restore when it is over goes on with its memory of before.
+RARE = {"over": 1846}
+
+
+@pytest.mark.parametrize("left_out", [*BREAKS, *RARE])
 def test_what_is_left_out_is_found(left_out: str) -> None:
     """Stamps on what is re-appended, bases, the fence of the commit point, that it comes after the groups are set,
     waiting, positions per agent, the state; the lease of who sets the group, groups that let nobody in, that nothing
     appended is aborted, the start of a group whose offsets were deleted, that the rules of a topic are over when it is
     recreated, and that a restore is refused where records from outside were deleted."""
-    for seed in range(200):
+    for seed in [RARE[left_out]] if left_out in RARE else range(200):
         if RestoreWorld(seed, frozenset({left_out})).run():
             return
-    pytest.fail(f"200 worlds without {left_out}, and none shows it")
-
-
-PINNED = {
-    109_703: "a worker that read of a restore when it was over went on with its memory of before",
-    100_021: "a run that was overtaken committed after the `begun` of the next one and before its author",
-    3_009_558: "forty runs were crashed, suspended or replaced, and each had appended some hundred messages",
-}
-
-
-@pytest.mark.parametrize("seed", PINNED)
-def test_a_seed_that_once_showed_something(seed: int) -> None:
-    assert RestoreWorld(seed, deletes=False).run() == []
+    pytest.fail(f"no world without {left_out} shows it")
 
 
 def test_a_seed_is_one_world() -> None:
