@@ -29,11 +29,10 @@ from snapkafka.protocol.ledger_fold import being_restored
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.snapshots import unlike_counts
 from snapkafka.topic_config import UNBOUNDED, TopicSettings
-from snapkafka.units import format_ms, wall_ms
+from snapkafka.units import format_ms, utc_time, wall_ms
 from snapkafka.wire.headers import HEADER
 
 from .findings import find, unseen
-from .info import instant
 from .listing import Clock
 from .pruning import checkpoint_due
 
@@ -73,7 +72,9 @@ async def examine(work: Opened, namespace: str, *, now_ms: int) -> Checkup:
     found += _about_ledger(work, now_ms)
     found += await about_topics(work, views, ASSEMBLY_WITHIN_MS)
     found += await about_lost_headers(work, views)
-    found += await about_groups(work, {s.topic for view in views for s in view.hello.inputs})
+    groups = await about_groups(work, {s.topic for view in views for s in view.hello.inputs})
+    there = {advice.subject for advice in groups}  # no app of these counts as stopped
+    found = [it for it in found if it.code != "stopped" or it.subject not in there] + groups
     living = Counter(view.hello.app for view in state.living())
     apps = {view.hello.app: living[view.hello.app] for view in views}
     return Checkup(namespace=namespace, apps=apps, found=worst_first(found))
@@ -89,7 +90,7 @@ def _about_apps(reading: LedgerReading, views: list[ProcessView]) -> Iterator[Ad
     if state.paused:
         yield find("paused")
     if (restore := state.restores.open) is not None:
-        since = instant(reading.times_ms[restore.begun_at])
+        since = f"{utc_time(reading.times_ms[restore.begun_at])}Z"
         yield find("restoring", what=being_restored(restore).reason, since=since)
     lacking: dict[str, list[TopicPartition]] = {}
     for app, tp in state.unassigned():
@@ -104,7 +105,7 @@ def _about_apps(reading: LedgerReading, views: list[ProcessView]) -> Iterator[Ad
     for view in views:
         hello = view.hello
         if running and hello.app not in running and (hello.inputs or hello.tables):
-            yield find("stopped", app=hello.app)
+            yield find("stopped", hello.app, app=hello.app)
         yield from (find("not-captured", app=hello.app, what=what) for what in hello.uncaptured)
         for table in hello.tables:
             if table.is_global and table.partitions > 1:  # in an order that no reader can see
@@ -230,14 +231,14 @@ def _about_group(
     name, count, topics = group.name, len(group.members), group.topics or frozenset()
     joined, dead = sum(view.hello.app == name for view in state.living()), still_counted(state, group)
     if dead and count <= joined + len(dead):
-        since = {it.name: instant(reading.times_ms[it.left or 0]) for it in dead}
-        yield from (find("still-counted", name, who=f"{name}, since {at}") for name, at in since.items())
+        since = {it.name: f"{utc_time(reading.times_ms[it.left or 0])}Z" for it in dead}
+        yield from (find("still-counted", name, who=f"{who}, since {at}") for who, at in since.items())
     elif restore is not None and name in restore.apps and all(it.client == HOLDER for it in group.members):
         return
     elif joined:
-        yield find("members-without", group=name, count=count, joined=joined)
+        yield find("members-without", name, group=name, count=count, joined=joined)
     elif count and any(view.hello.app == name and state.unretired(view) for view in state.processes.values()):
-        yield find("app-runs-without", group=name, count=count)
+        yield find("app-runs-without", name, group=name, count=count)
     else:
         reads = {"external-reader": inputs & topics, "external-output-reader": outputs & topics}
         for code, read in reads.items():
