@@ -177,13 +177,6 @@ def test_settings_of_a_topic_are_numbers_and_have_the_defaults_of_kafka() -> Non
 COMPACTED = {"cleanup.policy": "compact", "min.compaction.lag.ms": "5", "delete.retention.ms": "7"}
 
 
-def test_what_a_changelog_promises_to_a_cut_of_some_age() -> None:
-    """Only where records are deleted for their age or size those bounds count."""
-    never = Keeping(age_ms=HOUR, uncompacted_ms=5, tombstones_ms=7)
-    now = promised_by("t", COMPACTED | {"retention.ms": "9", "retention.bytes": "9"})
-    assert keeping(now, now, age_ms=HOUR) == never
-
-
 def test_what_is_promised_since_the_cut_alone_counts_for_nothing() -> None:
     """Somebody has made a lag longer when the cleaner had been there; or shorter, and it has come since."""
     weak = Retention(topic="t", uncompacted_ms=1, tombstones_ms=2, retained_ms=3)
@@ -210,10 +203,10 @@ def test_what_is_promised_since_the_cut_alone_counts_for_nothing() -> None:
 def test_where_size_decides_what_is_deleted_no_age_is_safe(
     bounds: dict[str, str], retained_ms: int | None
 ) -> None:
-    for policy in ("delete", "compact,delete"):
+    """Where a cleaner alone decides, those bounds do not count."""
+    for policy, kept_ms in (("delete", retained_ms), ("compact,delete", retained_ms), ("compact", None)):
         promised = promised_by("t", COMPACTED | {"cleanup.policy": policy} | bounds)
-        reported = keeping(promised, promised, age_ms=HOUR)
-        assert reported.retained_ms == retained_ms
+        assert keeping(promised, promised, age_ms=HOUR).retained_ms == kept_ms
 
 
 # -- what is shown of it -------------------------------------------------------------------------------------

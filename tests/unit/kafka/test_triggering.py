@@ -30,7 +30,6 @@ from snapkafka.protocol import (
     InputTopic,
     LedgerRecord,
     LedgerState,
-    LogEnd,
     Restore,
     Retire,
     RunsWithout,
@@ -60,17 +59,6 @@ def state_of(*records: object, assigned: bool = True) -> LedgerState:
 SHOP = Hello(n=1, app="shop", inputs=ORDERS)
 RESTORED = Restore(n=9, plan="r", stage="begun", snapshot="s", apps=("shop",))
 HAS = Assigned(process=0, n=2, generation=1, inputs=tuple(TopicPartition("orders", p) for p in (0, 1)))
-
-
-async def test_ends_are_those_of_the_inputs_before_the_trigger() -> None:
-    """R1: it carries, where it may read them, the end offsets of the inputs (no red record lies below)."""
-    admin = FakeAdmin(ends={TopicPartition("orders", 0): 5, TopicPartition("orders", 1): 0})
-    trigger = await compose_trigger(admin, state_of(SHOP), snapshot_id="s", who="ann", ttl_ms=700)
-    assert trigger.ends == (
-        LogEnd(topic="orders", partition=0, end=5),
-        LogEnd(topic="orders", partition=1, end=0),
-    )
-    assert (trigger.id, trigger.attempt, trigger.who, trigger.ttl_ms) == ("s", 1, "ann", 700)
 
 
 async def test_r9_it_waits_a_little_until_every_input_has_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
