@@ -10,10 +10,6 @@ from snapkafka.config import Config
 from snapkafka.errors import InstallError
 
 
-def test_the_defaults_are_good() -> None:
-    Config(namespace="shop").validate()
-
-
 @pytest.mark.parametrize("kind", [list, tuple, set, frozenset])
 def test_sources_may_be_any_collection(kind: Any) -> None:
     config = Config(namespace="shop", sources=kind(["a", "b"]))
