@@ -125,8 +125,9 @@ def strike(world: World) -> bool:
         world.unbalanced |= {app.name for app in world.plan.apps if topic in app.topics}
     elif world.chance("forge"):
         _forge(world)
-    elif world.chance("copy"):
-        _copy(world)
+    elif world.chance("copy"):  # with a header that an external writer copied from elsewhere: it is external
+        world.broker.append(world.any_input(), SimStored())
+        world.count("copied")
     elif world.chance("queue-again"):
         return _queue_again(world)
     elif world.chance("land-late"):
@@ -207,12 +208,6 @@ def _forge(world: World) -> None:
         return  # that one would be true
     world.broker.append(tp, SimStored(process=FORGER, epoch=epoch, seq=0, ledger=world.broker.ledger_id))
     world.count("forged")
-
-
-def _copy(world: World) -> None:
-    """Let an external writer write a record with a header that it copied from elsewhere: it is external."""
-    world.broker.append(world.any_input(), SimStored())
-    world.count("copied")
 
 
 def _queue_again(world: World) -> bool:
