@@ -242,18 +242,20 @@ A, OUT = SENDER, -1
 
 
 @pytest.mark.parametrize(
-    ("senders", "below", "expected"),
+    ("senders", "below", "external", "expected"),
     [
-        ((A, A, A, A, A, A), 4, []),  # what is gone is in flight
-        ((A, A, A, A, A, A), 5, [("offsets-gone", True)]),
-        ((A, A, A, A, OUT, A), 5, [("offsets-gone", True)]),
-        ((OUT, OUT, OUT, OUT, A, A, A), 6, [("offsets-gone", False)]),
+        ((A, A, A, A, A, A), 4, (), []),  # what is gone is in flight
+        ((A, A, A, A, A, A), 5, (), [("offsets-gone", True)]),
+        ((A, A, A, A, A, A), 5, (ExternalEntry(topic="in", mixed=True),), [("offsets-gone", False)]),
+        ((A, A, A, A, OUT, A), 5, (), [("offsets-gone", True)]),
+        ((OUT, OUT, OUT, OUT, A, A, A), 6, (), [("offsets-gone", False)]),
     ],
 )
 async def test_what_is_gone_and_not_in_flight_may_be_forced_where_apps_write(
-    world: World, senders: tuple[int, ...], below: int, expected: list[tuple[str, bool]]
+    world: World, senders: Any, below: int, external: Any, expected: list[tuple[str, bool]]
 ) -> None:
     rewritten(world, senders)
+    world.change(external=external)
     delete(world, IN, below)
     assert [it for it in codes(await world.plan()) if it[0] == "offsets-gone"] == expected
 
