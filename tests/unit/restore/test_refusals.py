@@ -64,6 +64,7 @@ def damaged(world: World) -> None:
     next(iter(Path(world.store.root).rglob("*.parquet"))).write_bytes(b"")
 
 
+OPEN = Restore(n=1, plan="other", stage="begun", snapshot="monday", apps=("app",))
 OLDER = Hello(n=2, app="app", inputs=(InputTopic(topic="in", partitions=1),))
 IN_PLACE: list[tuple[str, Harm]] = [
     ("verdict", lambda world: world.change(verdict="INCONSISTENT")),
@@ -96,6 +97,8 @@ IN_PLACE: list[tuple[str, Harm]] = [
     ("set-codec", changelog(1, value_codec="pickle")),
     ("changelog-is-input", changelog_as_input),
     ("remote-process", changelog(0, topic="_snapkafka-state.shop.till")),
+    ("plan-open", lambda world: world.ledger.put(dataclasses.replace(OPEN, apps=("app", "other")))),
+    ("plan-open", lambda world: world.ledger.put(dataclasses.replace(OPEN, origin="7" * 32))),
     ("log-shortened", lambda world: world.log.records[LOG].__delitem__(slice(1, None))),
     ("group-has-members", lambda world: world.admin.member_counts.extend([2] * 99)),
 ]
@@ -109,7 +112,6 @@ def in_ledger(new: New, *records: Any) -> object:
 SMALL = {"in": {"max.message.bytes": "10"}}
 LONG = TopicEntry(name="x" * 240, topic_id="", partitions=1)
 OURS = dataclasses.replace(example().ledger, topic_id=NEW_ID)
-OPEN = Restore(n=1, plan="other", stage="begun", snapshot="monday", apps=("app",))
 CLUSTER: list[tuple[str, Harm]] = [
     ("verdict", lambda new: new.old.change(verdict="UNVERIFIABLE")),
     ("files", lambda new: damaged(new.old)),

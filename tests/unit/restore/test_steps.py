@@ -22,6 +22,7 @@ from snapkafka.errors import (
 from snapkafka.kafka import KafkaRecord
 from snapkafka.ports import Topic
 from snapkafka.protocol import Restore, TopicPartition
+from snapkafka.restore import steps
 from snapkafka.wire import headers as wire
 from tests.worlds.copies import NEW_LEDGER, Fork, New
 from tests.worlds.logs import LEDGER
@@ -267,6 +268,19 @@ async def test_nothing_is_committed_of_an_attempt_that_somebody_else_has_written
     assert world.folded() == {b'"x"': b"1", b'"y"': b"2"}
 
 
+async def test_nothing_is_appended_while_a_transaction_is_open(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "QUIET_WITHIN_S", 0.1)
+    before, world.admin.in_transaction = len(world.records(IN)), {IN: 3}
+    with pytest.raises(RestoreFailedError):
+        await world.restore()
+    assert len(world.records(IN)) == before
+    world.admin.in_transaction = {}
+    await world.restore()
+    world.holds_the_snapshot()
+
+
 async def test_a_topic_that_another_client_creates_meanwhile_ends_it_before_anything_is_appended(
     new: New, fork: Fork
 ) -> None:
@@ -324,8 +338,9 @@ async def test_no_topic_is_removed_that_is_not_of_a_fork(fork: Fork) -> None:
 
 
 async def test_a_removal_is_of_the_topics_that_were_shown(fork: Fork) -> None:
-    """By name and id."""
+    """By name and id; a fork without an expiry never expires."""
     await fork.restore()
+    assert await fork.drop("", expired=True, now_ms=2**62) == ()
     planned = await ops.plan_drop(fork.cluster, "shop", "staging")
     fork.admin.topics[fork.named(OUT).topic] = Topic(1, "9" * 32)
     with pytest.raises(SnapkafkaError) as refused:
