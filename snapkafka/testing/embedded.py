@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final, Protocol, Self
+from typing import Final, Protocol, Self
 
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TimedOutError
 from snapkafka.runtime.child import Child
@@ -186,16 +186,20 @@ class EmbeddedKafka:
         command = [*self._java(record=False), *tool]
         with self.log_file.open("ab") as log:
             try:
-                of: Any = {"stdout": log, "stderr": log, "env": java_environment(), "cwd": self.folder}
-                status = subprocess.run(command, timeout=START_TIMEOUT_S, **of).returncode
+                done = subprocess.run(
+                    command,
+                    stdout=log,
+                    stderr=log,
+                    env=java_environment(),
+                    timeout=START_TIMEOUT_S,
+                    cwd=self.folder,
+                )
             except subprocess.TimeoutExpired:
                 raise TimedOutError(f"Kafka did not format its folder in {START_TIMEOUT_S:g} s") from None
-        if status != 0:
-            raise BrokerUnavailableError(
-                f"Kafka could not format its folder:\n{(said := self.last_log_lines())}",
-                hint="check the given settings",
-                log=said,
-            )
+        if done.returncode != 0:
+            said = self.last_log_lines()
+            what = f"Kafka could not format its folder:\n{said}"
+            raise BrokerUnavailableError(what, hint="check the given settings", log=said)
 
     def _launch(self) -> None:
         command = [*self._command, "kafka.Kafka", CONFIG]
