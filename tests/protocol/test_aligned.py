@@ -44,8 +44,7 @@ def aligned(world: World, *processes: Process, sends: tuple[AppSends, ...] = (FR
 
 
 @pytest.mark.parametrize("moved", [InputsRevoked(), InputsRevoked(undone_from=())])
-def test_r16_an_input_that_moves_fails_the_snapshot_and_lets_go(moved: InputsRevoked) -> None:
-    world = World()
+def test_r16_an_input_that_moves_fails_the_snapshot_and_lets_go(world: World, moved: InputsRevoked) -> None:
     front, back = system(world)
     epoch = aligned(world, front, back)
     assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [Hold(epoch=epoch)]
@@ -56,9 +55,8 @@ def test_r16_an_input_that_moves_fails_the_snapshot_and_lets_go(moved: InputsRev
     assert LetGo() in back.asked
 
 
-def test_r16_a_red_record_of_an_earlier_snapshot_does_not_wait() -> None:
+def test_r16_a_red_record_of_an_earlier_snapshot_does_not_wait(world: World) -> None:
     """That one failed. Its records are white for the next one, so they are in flight until they are taken in."""
-    world = World()
     front, back = system(world)
     failed = aligned(world, front, back)
     world.append(Abort(n=77, epoch=failed, code="by-hand", reason="enough"))
@@ -68,8 +66,7 @@ def test_r16_a_red_record_of_an_earlier_snapshot_does_not_wait() -> None:
     assert back.epoch == failed
 
 
-def test_r16_who_cannot_wait_fails_the_snapshot_and_lets_go() -> None:
-    world = World()
+def test_r16_who_cannot_wait_fails_the_snapshot_and_lets_go(world: World) -> None:
     front, back = system(world)
     epoch = aligned(world, front, back)
     assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [Hold(epoch=epoch)]
@@ -81,15 +78,13 @@ def test_r16_who_cannot_wait_fails_the_snapshot_and_lets_go() -> None:
     assert back.epoch == epoch, "R2 holds as ever"
 
 
-def test_r16_who_cannot_hold_back_its_inputs_fails_the_snapshot() -> None:
-    world = World()
+def test_r16_who_cannot_hold_back_its_inputs_fails_the_snapshot(world: World) -> None:
     loop = Process(world, "back", (B,), asks_state=True)
     failure = world.failure(aligned(world, loop))
     assert (failure.code, failure.culprit) == (NOT_ALIGNED, f"process {loop.id}")
 
 
-def test_r16_when_the_time_is_over_who_still_waits_says_for_what_and_nobody_is_dead() -> None:
-    world = World()
+def test_r16_when_the_time_is_over_who_still_waits_says_for_what_and_nobody_is_dead(world: World) -> None:
     front, back = system(world)
     epoch = aligned(world, front, back)
     back.feed(TimerExpired(epoch=epoch))
@@ -102,8 +97,7 @@ def test_r16_when_the_time_is_over_who_still_waits_says_for_what_and_nobody_is_d
 
 
 @pytest.mark.parametrize("align", [True, False])
-def test_r16_a_snapshot_shows_a_cycle_as_long_as_its_senders_live(align: bool) -> None:
-    world = World()
+def test_r16_a_snapshot_shows_a_cycle_as_long_as_its_senders_live(world: World, align: bool) -> None:
     front, back = system(world)
     back.send(A)
     world.trigger(align=align)
@@ -126,23 +120,22 @@ def test_r16_an_app_that_reads_what_it_sends_is_a_cycle() -> None:
 # -- processes that hand over their state: white until that is done ------------------------------------------------
 
 
-def with_till(*, assigned: bool = True) -> tuple[World, Process, Process]:
+def with_till(world: World, *, assigned: bool = True) -> tuple[Process, Process]:
     """A worker that sends to `b`, and a process that reads it and hands over its state."""
-    world = World()
     bank, till = Process(world, "bank", (A,)), Process(world, "till", (B,), assign=False, asks_state=True)
     if assigned:
         till.give(B)
     settle(bank, till)
     bank.send(B)
-    return world, bank, till
+    return bank, till
 
 
 def asked(process: Process) -> list[int]:
     return [action.epoch for action in process.asked if isinstance(action, AskState)]
 
 
-def test_r2_what_is_red_waits_until_the_state_is_given_and_the_cut_is_that_instant() -> None:
-    world, bank, till = with_till()
+def test_r2_what_is_red_waits_until_the_state_is_given_and_the_cut_is_that_instant(world: World) -> None:
+    bank, till = with_till(world)
     epoch = world.take(bank, till)
     assert (bank.epoch, till.epoch, asked(till)) == (epoch, 0, [epoch])
     for met in (RecordMet(epoch=epoch, may_wait=True), MarkerMet(epoch=epoch)):
@@ -156,9 +149,9 @@ def test_r2_what_is_red_waits_until_the_state_is_given_and_the_cut_is_that_insta
     assert till.feed(RecordMet(epoch=epoch, may_wait=True)) == []
 
 
-def test_a_later_snapshot_takes_no_cut_before_the_state_of_an_earlier_one_is_given() -> None:
+def test_a_later_snapshot_takes_no_cut_before_the_state_of_an_earlier_one_is_given(world: World) -> None:
     """Neither one that waits for a state of its own, nor one of other apps: its cut would be that of both."""
-    world, bank, till = with_till()
+    bank, till = with_till(world)
     one, two, _ = (world.trigger(name, apps=apps) for name, apps in (("1", ()), ("2", ()), ("3", ("bank",))))
     settle(bank, till)
     assert (till.epoch, asked(till)) == (0, [one, two])
@@ -171,9 +164,9 @@ def test_a_later_snapshot_takes_no_cut_before_the_state_of_an_earlier_one_is_giv
 
 
 @pytest.mark.parametrize("end", [TimerExpired, RecordMet])
-def test_r12_a_snapshot_fails_by_name_where_its_state_is_not_given(end: type[Event]) -> None:
+def test_r12_a_snapshot_fails_by_name_where_its_state_is_not_given(world: World, end: type[Event]) -> None:
     """Its time is over, or it takes in something red that cannot wait."""
-    world, bank, till = with_till()
+    bank, till = with_till(world)
     epoch = world.take(bank, till)
     till.feed(end(epoch=epoch))  # type: ignore[call-arg]
     settle(bank, till)
@@ -185,15 +178,14 @@ def test_r12_a_snapshot_fails_by_name_where_its_state_is_not_given(end: type[Eve
     assert world.snapshot(later).failure is None and till.epoch == later
 
 
-def test_a_process_without_its_inputs_has_no_state_to_give() -> None:
-    world, bank, till = with_till(assigned=False)
+def test_a_process_without_its_inputs_has_no_state_to_give(world: World) -> None:
+    bank, till = with_till(world, assigned=False)
     epoch = world.take(bank, till)
     assert (world.failure(epoch).code, asked(till)) == (NOT_GIVEN, [])
 
 
-def test_r16_inputs_that_are_held_after_the_cut_go_on_once_they_have_moved() -> None:
+def test_r16_inputs_that_are_held_after_the_cut_go_on_once_they_have_moved(world: World) -> None:
     """One process of an app has cut, and holds back its inputs until the other one ends an event and reports."""
-    world = World()
     one, two = Process(world, "front", (A,)), Process(world, "front")
     settle(one, two)
     two.start(A, 7)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from snapkafka.protocol import (
@@ -187,25 +189,20 @@ def test_r9_an_input_whose_reader_has_left_is_expected_and_fails_the_snapshot_by
     assert (world.failure(epoch).code, world.failure(epoch).culprit) == (INPUT_UNASSIGNED, "b[1]")
 
 
-@pytest.mark.parametrize("what", ["event", "marker", "send", "cut"])
-def test_r12_what_a_report_waits_for(world: World, p: Process, q: Process, what: str) -> None:
-    if what == "event":
-        q.start(B, 7)
-    elif what == "send":
-        q.send(A, ack=False)
-    elif what == "cut":
-        q.machine.hear = frozenset({"headers"})
-    elif what == "marker":
-        q.send(A)
-        q.held["markers"] = []
+@pytest.mark.parametrize(
+    ("begin", "what"),
+    [
+        (lambda q: q.start(B, 7), "agent agent still runs offset 7 of b[0]"),
+        (lambda q: (q.send(A), q.held.update(markers=[])), "its marker to a[0] is not acknowledged"),
+        (lambda q: q.send(A, ack=False), "what it sent before its cut is not acknowledged"),
+        (lambda q: setattr(q.machine, "hear", frozenset({"headers"})), "has not cut"),
+    ],
+    ids=["event", "marker", "send", "cut"],
+)
+def test_r12_what_a_report_waits_for(
+    world: World, p: Process, q: Process, begin: Callable[[Process], object], what: str
+) -> None:
+    begin(q)
     epoch = world.take(p, q)
     q.feed(TimerExpired(epoch=epoch))
-    assert (
-        world.failure(epoch).culprit.removeprefix(f"process {q.id} of app q: ")
-        == {
-            "event": "agent agent still runs offset 7 of b[0]",
-            "marker": "its marker to a[0] is not acknowledged",
-            "send": "what it sent before its cut is not acknowledged",
-            "cut": "has not cut",
-        }[what]
-    )
+    assert world.failure(epoch).culprit == f"process {q.id} of app q: {what}"

@@ -140,9 +140,7 @@ class World:
             LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.log(tp))) for tp in sorted(tps)
         )
 
-    def stopped(
-        self, committed: dict[TopicPartition, int] | None = None, apps: Sequence[str] = ()
-    ) -> tuple[StoppedApp, ...]:
+    def stopped(self, committed: dict[TopicPartition, int] | None = None) -> tuple[StoppedApp, ...]:
         """The apps that do not run, at their beginnings or at what they have committed."""
         return tuple(
             StoppedApp(
@@ -158,7 +156,7 @@ class World:
                     for name, tp in self.fold.changelogs_of(view)
                 ),
             )
-            for view in self.fold.stopped(apps)
+            for view in self.fold.stopped()
         )
 
     def snapshot(self, epoch: int) -> SnapshotView:

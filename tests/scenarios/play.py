@@ -69,8 +69,8 @@ class Play:
         number = stage.number
         match command.words:
             # -- processes and the ledger -------------------------------------------------------------------------
-            case ["process", name, *flags]:  # it joins, reads the ledger, and is given its inputs
-                self._process(name, command, assigned=flags != ["unassigned"])
+            case ["process", name]:  # it joins, reads the ledger, and is given its inputs
+                self._process(name, command)
             case ["trigger", name, *flags]:
                 self._trigger(name, command, align=flags == ["align"])
             case ["asks"]:  # the author of the next trigger has read the ledger, and asks for all log ends
@@ -80,8 +80,7 @@ class Play:
                     for who in self.actors.values():
                         who.catch_up()
             case ["read", name]:
-                upto = option("upto")
-                actor(name).catch_up(int(upto) + 1 if upto else None)
+                actor(name).catch_up()
             case ["hold", name, *kinds] if {*kinds} <= {*HELD}:
                 actor(name).held |= {kind: [] for kind in kinds}
             case ["release", name, *kinds]:
@@ -171,9 +170,8 @@ class Play:
             # -- looking ------------------------------------------------------------------------------------------
             case ["show", *what]:
                 self._show(what)
-            case ["story", file, *flags]:  # what `python -m snapkafka.sim run` says
-                story = load_story(self._directory / file)
-                for outcome in play_story(story, one_ledger=flags == ["one-ledger"]):
+            case ["story", file]:  # what `python -m snapkafka.sim run` says
+                for outcome in play_story(load_story(self._directory / file)):
                     stage.tell(json.dumps(outcome.as_data()))
             case _:
                 raise AssertionError(f"{command.line!r}: there is no such command")
@@ -187,8 +185,8 @@ class Play:
         snapshot, _, attempt = name.partition("#")
         return self.stage.fold.by_id[snapshot, int(attempt or 1)]
 
-    def _process(self, name: str, command: Command, *, assigned: bool) -> None:
-        """process P1 app=a [inputs=A[0]@2,B] [topics=A:2] [tables=t] [outputs=C] [hear=markers] [unassigned]"""
+    def _process(self, name: str, command: Command) -> None:
+        """process P1 app=a [inputs=A[0]@2,B] [topics=A:2] [tables=t] [outputs=C] [hear=markers]"""
         app = command.option("app") or name
         inputs = dict(map(place_of, command.options_list("inputs")))
         counts = {tp.topic: 1 + max(t.partition for t in inputs if t.topic == tp.topic) for tp in inputs}
@@ -206,12 +204,11 @@ class Play:
         for output in command.options_list("outputs"):
             # known before anything was sent there, so that markers go there too
             actor.machine.colours.sent_to(tp_of(output))
-        if assigned:
-            actor.give(*inputs, positions=inputs)
+        actor.give(*inputs, positions=inputs)
 
     def _trigger(self, name: str, command: Command, *, align: bool) -> None:
-        """trigger s1 [by=P1] [attempt=2] [ttl_ms=100] [apps=a,b] [markers=none] [align]"""
-        stage, asker, apps = self.stage, command.option("by"), tuple(command.options_list("apps"))
+        """trigger s1 [by=P1] [attempt=2] [ttl_ms=100] [align]"""
+        stage, asker = self.stage, command.option("by")
         topics = {source.topic for actor in self.actors.values() for source in actor.hello.inputs}
         asked_at, ends = self._asked or (len(stage.ledger), stage.ends())
         self._asked = None
@@ -221,13 +218,12 @@ class Play:
             attempt=int(command.option("attempt", "1")),
             who=asker,
             ttl_ms=int(command.option("ttl_ms", "5000")),
-            apps=apps,
-            marker_topics=() if command.option("markers") == "none" else tuple(sorted(topics)),
+            marker_topics=tuple(sorted(topics)),
             ends=ends,
             asked_at=asked_at,
-            stopped=stage.stopped(self._committed, apps),
+            stopped=stage.stopped(self._committed),
             align=align,
-            sends=known_graph(stage.fold, stage.fold.topics_of(stage.fold.standing(apps))).stated(),
+            sends=known_graph(stage.fold, stage.fold.topics_of(stage.fold.standing())).stated(),
         )
         if asker:
             self.actors[asker].catch_up(epoch)
@@ -256,7 +252,7 @@ class Play:
             actor.settle(SendOutcome.ACKED, sending)
 
     def _show(self, what: list[str]) -> None:
-        """show s1 | show P1 | show log B[0] | show ledger"""
+        """show s1 | show P1 | show log B[0]"""
         stage = self.stage
         match what:
             case ["log", place]:
@@ -264,9 +260,6 @@ class Play:
                     name = "marker" if stored.marker else stored.name or "a record"
                     colour = words.epoch(stored.epoch, stage)
                     stage.tell(f"@{offset} {name} of {stage.actor_of(stored.process)}, {colour}")
-            case ["ledger"]:
-                for offset, record in enumerate(stage.ledger):
-                    stage.tell(f"{offset}: {words.record(record, stage)}")
             case [name] if name in self.actors:
                 machine = self.actors[name].machine
                 who = "a stranger" if machine.process is None else f"process {machine.process}"
