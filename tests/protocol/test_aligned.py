@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.protocol import (
-    INPUT_MOVED,
     NOT_ALIGNED,
     NOT_GIVEN,
     Abort,
@@ -13,7 +12,6 @@ from snapkafka.protocol import (
     AskState,
     Event,
     Hold,
-    InputsRevoked,
     LetGo,
     MarkerMet,
     RecordMet,
@@ -41,18 +39,6 @@ FRONT = AppSends(app="front", topics=("b",))
 def aligned(world: World, *processes: Process, sends: tuple[AppSends, ...] = (FRONT,)) -> int:
     """Trigger an aligned snapshot of apps that send there."""
     return world.take(*processes, name=f"aligned {world.number()}", align=True, sends=sends)
-
-
-@pytest.mark.parametrize("moved", [InputsRevoked(), InputsRevoked(undone_from=())])
-def test_r16_an_input_that_moves_fails_the_snapshot_and_lets_go(world: World, moved: InputsRevoked) -> None:
-    front, back = system(world)
-    epoch = aligned(world, front, back)
-    assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [Hold(epoch=epoch)]
-    back.feed(moved)
-    back.give(B, generation=2)
-    settle(front, back)
-    assert world.failure(epoch).code == INPUT_MOVED
-    assert LetGo() in back.asked
 
 
 def test_r16_a_red_record_of_an_earlier_snapshot_does_not_wait(world: World) -> None:
@@ -182,15 +168,3 @@ def test_a_process_without_its_inputs_has_no_state_to_give(world: World) -> None
     bank, till = with_till(world, assigned=False)
     epoch = world.take(bank, till)
     assert (world.failure(epoch).code, asked(till)) == (NOT_GIVEN, [])
-
-
-def test_r16_inputs_that_are_held_after_the_cut_go_on_once_they_have_moved(world: World) -> None:
-    """One process of an app has cut, and holds back its inputs until the other one ends an event and reports."""
-    one, two = Process(world, "front", (A,)), Process(world, "front")
-    settle(one, two)
-    two.start(A, 7)
-    epoch = aligned(world, one, two)
-    assert Hold(epoch=epoch, inputs=True) in one.asked and LetGo() not in one.asked
-    one.feed(InputsRevoked())
-    one.give(A, generation=2)
-    assert LetGo() in one.asked and world.failure(epoch).code == INPUT_MOVED

@@ -167,13 +167,6 @@ def test_chunks_stay_small_and_number_themselves(world: World) -> None:
     assert names == [(str(n), 1) for n in range(20)]
 
 
-def test_the_first_record_behind_a_checkpoint_is_read_too(world: World, p: Process) -> None:
-    """Somebody says something between its taking and its writing."""
-    (chunk,) = take_checkpoint(enumerate(world.ledger), first_n=N)
-    upto = len(world.ledger)
-    assert upto in read([(upto, Hello(n=1, app="p")), (upto + 1, chunk)], upto).processes
-
-
 def test_chunks_may_come_in_any_order_and_those_of_another_checkpoint_complete_nothing(
     world: World, p: Process, q: Process
 ) -> None:

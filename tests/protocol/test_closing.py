@@ -246,15 +246,3 @@ def test_r7_acknowledgements_of_the_old_topic_that_come_late_stand_for_nothing()
     sent.acked(0, 81, 0)
     assert sent.white(1) == (82, 2)
     assert sent.unacknowledged == ()
-
-
-def test_what_comes_back_after_the_snapshot_is_decided_is_harmless(
-    world: World, p: Process, q: Process
-) -> None:
-    """R4: it needs no undo."""
-    p.start(A, 0)
-    epoch = world.take(p, q)
-    world.append(Abort(n=1, epoch=epoch, code="x", reason="y"))
-    settle(p, q)
-    assert p.feed(MarkerSettled(epoch=epoch, tp=B, offset=0)) == []
-    assert p.feed(MarkerSettled(epoch=epoch, tp=B, failure="late")) == []

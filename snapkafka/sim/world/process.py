@@ -60,11 +60,6 @@ class Process(Runner):
         """Count the source from which the process has learned of the snapshot."""
         self.world.count(f"heard by {action.heard}")
 
-    def changed(self) -> None:
-        """Let what had to wait leave."""
-        if self.waiting:
-            self._release()
-
     # -- what could happen next --------------------------------------------------------------------------------
 
     def choices(self) -> Iterator[Choice]:
@@ -124,7 +119,7 @@ class Process(Runner):
     def busy(self) -> bool:
         """Whether anything of it runs or is on its way."""
         ways = (*self.outbox.values(), *self.unacked.values())
-        return any((self.running, self.buffer, self.waiting, self.posts, self.transaction, *ways))
+        return any((self.running, self.buffer, self.posts, self.transaction, *ways))
 
     def perform(self, kind: str, what: object) -> None:
         """Make a step happen."""
@@ -208,7 +203,7 @@ class Process(Runner):
     def may_abort(self) -> bool:
         """Return whether it has an open transaction, in which nothing runs or leaves any more, with events that are
         in no other one."""
-        busy = (self.running, self.buffer, self.waiting, self.to_announce is not None)
+        busy = (self.running, self.buffer, self.to_announce is not None)
         if not self.transaction or not self.joined or any(busy) or any(self.outbox.values()):
             return False
         history = self.world.history.steps

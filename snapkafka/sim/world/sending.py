@@ -54,7 +54,6 @@ class Sender(MachineDriver):
         super().__init__(WorkerProtocol(hear=world.plan.hear, asks_state=asks))
         self.world, self.number, self.app = world, number, app
         self.buffer: deque[SimSending] = deque()
-        self.waiting: deque[SimSending] = deque()  # for an id
         self.outbox: dict[TopicPartition, deque[SimSending]] = {}
         self.unacked: dict[TopicPartition, deque[SimSending]] = {}
         self.transaction: list[SimSending] = []
@@ -114,9 +113,7 @@ class Sender(MachineDriver):
         if sending.effect.sent is not self.machine.colours.sent:
             self.machine.send_withdrawn(sending.effect)  # it entered in an earlier life
             sending.effect = self.machine.send_entered_again(sending.effect)
-        if self.machine.process is None:
-            self.waiting.append(sending)
-            return
+        assert self.machine.process is not None, "who has no id takes no step that sends"
         effect, tp = sending.effect, sending.tp
         if not self.world.plan.exactly_once and self.world.chance("outgrow"):
             self._outgrow(sending, effect)
@@ -135,11 +132,6 @@ class Sender(MachineDriver):
     def _left(self, sending: SimSending, epoch: int, seq: int) -> None:
         self._stamped(sending.record, epoch, seq)
         self.outbox.setdefault(sending.tp, deque()).append(sending)
-
-    def _release(self) -> None:
-        waiting, self.waiting = self.waiting, deque()
-        for sending in waiting:
-            self._leave(sending)
 
     def _append(self, tp: TopicPartition) -> None:
         world, sending = self.world, self.outbox[tp].popleft()

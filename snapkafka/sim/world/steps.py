@@ -268,7 +268,6 @@ def _recreate_ledger(world: World) -> None:
     """Recreate the ledger: every id and epoch of the old one is void."""
     world.count("ledgers_recreated")
     world.say("ledger recreated")
-    world.ledgers.append((world.fold, world.broker))
     world.broker.ledger = []
     world.broker.ledger_id += 1
     world.fold = LedgerState()

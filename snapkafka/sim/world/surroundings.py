@@ -48,7 +48,6 @@ class Surroundings:
         self.counts: Counter[str] = Counter()
         self.trace: list[str] = []
         self.healthy = False
-        self.ledgers: list[tuple[LedgerState, SimBroker]] = []
         self._numbers = 10**6
         self.asked: Seen | None = None  # what the author of the next trigger has seen
         #: (ledger, epoch that failed) -> when it is asked for again.

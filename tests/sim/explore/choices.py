@@ -119,7 +119,7 @@ class ExploredProcess(Process):
 
     def executions(self) -> Iterator[Execution]:
         """Yield those that it may still change."""
-        ways = (self.buffer, self.waiting, *self.outbox.values(), *self.unacked.values(), self.transaction)
+        ways = (self.buffer, *self.outbox.values(), *self.unacked.values(), self.transaction)
         yield from (running.execution for running in (*self.running, *self.finished))
         for sending in (sending for way in ways for sending in way):
             if sending.execution is not None:
