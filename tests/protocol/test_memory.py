@@ -25,7 +25,7 @@ from snapkafka.protocol import (
 
 from .world import A, B, Process, World
 
-HELD = TopicPartition("held", 0)
+HELD, STUCK = TopicPartition("held", 0), TopicPartition("stuck", 0)
 SNAPSHOTS = 1000
 TOLERANCE = (
     SNAPSHOTS  # numbers get longer; an element that stays for each snapshot takes some bytes each time
@@ -82,7 +82,7 @@ def absent_minded(p: Process, k: int) -> None:
 def stuck(p: Process, k: int) -> None:
     """One event never ends; others go on, and touch one key after the other."""
     if k == 0:
-        p.start(A, 10**6)
+        p.start(STUCK, 0)
     event = Cause("agent", A, k)
     p.machine.event_started(event)
     if p.machine.colours.tearing:
