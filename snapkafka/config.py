@@ -40,7 +40,7 @@ class Config:
             86,400,000.
         every: seconds between snapshots, 1 or more; `None`: only on request. All workers may have the timer: there is
             one snapshot each time.
-        markers: which of the timer's snapshots have markers: `"always"`, `"never"`, or `"sampled"`: each tenth.
+        markers: which of the timer's snapshots send markers: `"always"`, `"never"`, or `"sampled"`, every tenth.
         sources: topics written by apps with snapkafka and from outside, whose external records are no effects of what
             these apps send: they leave no snapshot `VERIFIED_OPEN`. Nothing checks that.
         changelog_lag: for how long no record of the app's changelogs is compacted, such as `"24h"`: for as long a

@@ -146,7 +146,8 @@ class Engine(ABC):
 
         Args:
             view: the snapshot as its manifest has it, with the present bounds of the log.
-            store: for the tables, computed again from the log; None: nobody needs them, no invariant either.
+            wanted: invariants to evaluate on the tables.
+            store: for the tables, computed again from the log; None: nobody needs them.
         """
         bare = replace(settings, spec=changed(settings.spec, around=0, with_inputs=False))
         tables = None if store is None else (store, "computed")
@@ -167,6 +168,7 @@ class Engine(ABC):
             entries = _write(self, reading, parts) if reading.tables else ()
             checked = Examined(self, reading, parts).check()
         if reading.tables is None:
+            assert not wanted, "invariants are evaluated on tables"
             return (), Tables({}, ()), checked
         there = invariants.tables_at(reading.tables[0], entries, parents)
         checked = split_keys.noted(checked, reading.view, there)

@@ -73,8 +73,8 @@ async def examine(work: Opened, namespace: str, *, now_ms: int) -> Checkup:
     found += await about_topics(work, views, ASSEMBLY_WITHIN_MS)
     found += await about_lost_headers(work, views)
     groups = await about_groups(work, {s.topic for view in views for s in view.hello.inputs})
-    there = {advice.subject for advice in groups}  # no app of these counts as stopped
-    found = [it for it in found if it.code != "stopped" or it.subject not in there] + groups
+    running = {advice.subject for advice in groups}  # their groups have members
+    found = [it for it in found if it.code != "stopped" or it.subject not in running] + groups
     living = Counter(view.hello.app for view in state.living())
     apps = {view.hello.app: living[view.hello.app] for view in views}
     return Checkup(namespace=namespace, apps=apps, found=worst_first(found))

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -139,10 +139,10 @@ def postgres() -> Iterator[Postgres]:
             "-p", str(server.port), "-k", folder, "-c", "fsync=off",
         ]  # fmt: skip
         switch = [] if os.geteuid() else ["setpriv", f"--reuid={user}", "--clear-groups"]
-        of: Any = {"cwd": folder, "folders": [folder], "grace_s": 0}
+        switched = [*switch, *map(str, command)]
         with (
             (folder / "log").open("wb") as log,
-            Child([*switch, *map(str, command)], output=log, **of) as child,
+            Child(switched, output=log, cwd=folder, folders=[folder], grace_s=0) as child,
         ):
             wait_until(
                 "the PostgreSQL server",

@@ -247,7 +247,7 @@ def test_a_chain_in_a_bucket_is_that_chain(
         again = {"bootstrap": chain.stage.bootstrap, "manifests": (store.manifest_place(place),)}
         assert main([*spec_file(tmp_path, tables=True, **again), *job]) == 0
 
-        s3 = FsspecStore("s3a", client_options={"allow_http": True})
+        s3 = FsspecStore("s3a", client_options={"allow_http": True}, skip_instance_cache=True)
         full = json.loads(s3.cat_file(store.manifest_place(chain.stage.name("snap"))))
         (state,) = (table for table in full["tables"] if table["name"] == "state")
         paths = [f"{store.uri}/{file['path']}" for file in state["files"]]

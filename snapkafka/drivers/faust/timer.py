@@ -21,8 +21,8 @@ from ..process import Process
 #: Of the period, and at most: by so much a worker asks late, so that most see that another one has asked.
 JITTER: Final = 0.1
 JITTER_MAX_S: Final = 5.0
-#: Of the moments, one in so many has markers: each wakes the consumer, the loop and an agent of all who read there, and
-#: headers mark the cut as well.
+#: One snapshot in so many sends markers. A marker wakes the consumer, the loop and an agent of every reader; headers
+#: alone mark a cut as well.
 MARKED: Final[dict[str, float]] = {"always": 1, "sampled": 10, "never": float("inf")}
 #: So often a snapshot is looked at that is under way.
 POLL_S: Final = 0.1

@@ -170,7 +170,7 @@ def test_where_no_mechanism_is_there_the_command_does_not_run(
 
 
 def test_a_door_opens_for_its_fork_alone_and_as_long_as_it_is_there(door: Door) -> None:
-    with pytest.raises(OSError, match="of fork drill-1, not of drill-2"):
+    with pytest.raises(OSError, match=r"drill-1.*drill-2"):
         knock(str(door.path), "drill-2")
     assert not door.joined.is_set()
     knock(str(door.path), FORK)
