@@ -20,7 +20,6 @@ from snapkafka.runtime.signals import Interrupted, exit_status, on_ending_signal
 PERIOD_S: Final = 0.2
 
 _numbers: list[int] = []
-_installed: list[bool] = []
 
 
 def interrupted_by() -> int | None:
@@ -31,13 +30,6 @@ def interrupted_by() -> int | None:
 def interruptible() -> None:
     """Raise `Interrupted` in the main thread at the first signal that is to end the job."""
     on_ending_signal(_interrupt)
-    _installed.append(True)
-
-
-def interruptible_again() -> None:
-    """Set this up once more, if it was set up before: Spark takes over Ctrl-C when it starts."""
-    if _installed and not _numbers:
-        interruptible()
 
 
 def _interrupt(number: int) -> NoReturn:
@@ -52,8 +44,7 @@ def _drop_answer() -> None:
     """Close this thread's connection to the JVM: the answer in flight on it would be taken for that of the next call.
     Py4J opens another one."""
     with contextlib.suppress(Exception):
-        gateway = _context()._gateway
-        gateway._gateway_client.get_thread_connection().close()
+        _context()._gateway._gateway_client.get_thread_connection().close()
 
 
 def _cancel(number: int) -> None:

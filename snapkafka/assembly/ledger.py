@@ -9,10 +9,9 @@ import asyncio
 import hashlib
 import random
 from collections import defaultdict
-from collections.abc import Collection
-from contextlib import ExitStack
+from collections.abc import Collection, Coroutine
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from snapkafka.checks import CutView
 from snapkafka.checks.kinds import OF_STATE
@@ -37,6 +36,8 @@ from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 
 from .cluster import look, look_at_topics, require_same_topics
+
+T = TypeVar("T")
 
 #: The epoch of no snapshot: that of the first trigger is 1, the offset behind it.
 NO_EPOCH: Final = 0
@@ -71,15 +72,23 @@ class Desk:
         self._admin = KafkaTopicAdmin(connection)
 
     def __enter__(self) -> Self:
-        with ExitStack() as opened:
-            opened.enter_context(self._loop)
-            opened.callback(lambda: self._loop.run(self._close()))
-            self._loop.run(self._open())
-            self._opened = opened.pop_all()
+        try:
+            self._run(self._open())
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._opened.close()
+        with self._loop:
+            self._run(self._close())
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        task = self._loop.get_loop().create_task(work)
+        try:
+            return self._loop.get_loop().run_until_complete(task)
+        finally:
+            task.cancel()  # a signal has stopped the loop
 
     def ledger(self, captured: Captured) -> LedgerEntry:
         """Return the entry about the ledger for the manifest of a snapshot."""
@@ -99,21 +108,20 @@ class Desk:
     def look(self, captured: Captured, isolation: str) -> CutView:
         """Return the snapshot with the present bounds of its log, and with what is known by now of apps that were
         stopped."""
-        ran = self._loop.run(ran_since(self._admin, self.reading.state, captured))
+        ran = self._run(ran_since(self._admin, self.reading.state, captured))
         captured = replace(captured, contaminated=captured.contaminated or ran)
         since_ms = self.ledger(captured).triggered_ms
-        now_ms = self._loop.run(self._broker_ms())
-        return self._loop.run(
-            look(self._admin, captured, isolation=isolation, triggered_ms=since_ms, now_ms=now_ms)
-        )
+        now_ms = self._run(self._broker_ms())
+        work = look(self._admin, captured, isolation=isolation, triggered_ms=since_ms, now_ms=now_ms)
+        return self._run(work)
 
     def require_same_topics(self, view: CutView) -> None:
         """Refuse a log that is another one by now; see `cluster.require_same_topics`."""
-        self._loop.run(require_same_topics(self._admin, view))
+        self._run(require_same_topics(self._admin, view))
 
     def facts(self, captured: Captured, sinks: Collection[str]) -> ClusterFacts:
         """Ask the cluster about a snapshot, as of now; see `kafka.cluster.external_groups` for `sinks`."""
-        return self._loop.run(self._facts(captured, sinks))
+        return self._run(self._facts(captured, sinks))
 
     def record(self, manifest: Manifest, where: str, *, sha256: str = "") -> None:
         """Append the `Verdict`.
@@ -141,7 +149,7 @@ class Desk:
             digest=manifest.content,
             manifest_sha256=sha256 or hashlib.sha256(dump(manifest).encode()).hexdigest(),
         )
-        self._loop.run(self._ledger.append(verdict))
+        self._run(self._ledger.append(verdict))
 
     def commit(self, manifest: Manifest) -> str:
         """Commit the positions of a verified snapshot as consumer groups, one per app.
@@ -161,7 +169,7 @@ class Desk:
         try:
             for app, of_app in sorted(positions.items()):
                 group = positions_group(self.namespace, app)
-                self._loop.run(self._admin.commit_positions(group, of_app, manifest.id))
+                self._run(self._admin.commit_positions(group, of_app, manifest.id))
         except SnapkafkaError as error:
             return error.message
         return ""
@@ -175,9 +183,8 @@ class Desk:
 
         The record is a verdict of no snapshot, which every reader skips.
         """
-        offset = await self._ledger.append(
-            records.Verdict(n=random.getrandbits(63), epoch=NO_EPOCH, verdict="")
-        )
+        nothing = records.Verdict(n=random.getrandbits(63), epoch=NO_EPOCH, verdict="")
+        offset = await self._ledger.append(nothing)
         await self.reading.catch_up(self._ledger, offset + 1)
         return self.reading.times_ms[offset]
 

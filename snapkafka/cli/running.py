@@ -27,7 +27,7 @@ from rich.text import Text
 from snapkafka.errors import BadInputError, InternalError, OutputError, SnapkafkaError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops import CaptureProgress
-from snapkafka.runtime.signals import CODES, Interrupted, ending_signals, exit_status
+from snapkafka.runtime.signals import CODES, Interrupted, ending_signals, exit_status, on_ending_signal
 from snapkafka.units import rounded_ms
 
 from .screen import printable, standard
@@ -184,18 +184,17 @@ def run_until_signalled(
     arrived: list[int] = []
 
     async def main() -> T:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        task = asyncio.current_task()
         assert task is not None
 
         def cancel(number: int) -> None:
-            if not arrived:  # a second one does not disturb what is put away after the first
-                arrived.append(number)
-                watchdog.args = (number,)
-                watchdog.start()
-                task.cancel()
+            arrived.append(number)
+            watchdog.args = (number,)
+            watchdog.start()
+            task.cancel()
 
-        for number in before:
-            loop.add_signal_handler(number, cancel, number)
+        if in_main:
+            on_ending_signal(cancel)
         return await work()
 
     watchdog = threading.Timer(ends_within_s, _give_up)

@@ -32,7 +32,7 @@ from snapkafka.protocol.records import (
     TopicPartition,
     Trigger,
 )
-from snapkafka.protocol.snapshots import unlike_counts
+from snapkafka.protocol.snapshots import Input, unlike_counts
 from snapkafka.store import lies_in, written_down
 from snapkafka.units import utc_time
 
@@ -71,7 +71,7 @@ async def compose_trigger(
 
     Args:
         admin: the cluster; the trigger lacks facts whose access is unauthorized.
-        times_ms: of the ledger's records, for the message that an input has no reader.
+        times_ms: of the ledger's records, for messages.
         options: the fields of `verbs.Trigger`.
 
     It waits a little where an app seems to run without snapkafka (it may be starting) or an input has no reader.
@@ -99,7 +99,7 @@ async def compose_trigger(
             )
             known = sorted((found or {}).items())
             ends = tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=at) for tp, at in known)
-            stopped = await _stopped(admin, state, apps, found or {}, groups or ())
+            stopped = await _stopped(admin, state, apps, found or {}, groups or (), times_ms)
             break
         except TriggerRefusedError:
             if catch_up is None or time.monotonic() > until:
@@ -229,19 +229,23 @@ def _require_readers(state: LedgerState, apps: Collection[str], times_ms: Mappin
     """Refuse a snapshot while an input of a running app has no reader (R9)."""
     for app, tp in state.unassigned(apps):
         raise TriggerRefusedError(
-            f"no process of app {app} has its input {tp}: {why_unread(state, app, times_ms)}",
+            f"no process of app {app} has its input {tp}: {why_unread(state, (app, tp), times_ms)}",
             hint="try again once it is over; the inputs of a static member that has left wait for its session to end",
             reason=INPUT_UNASSIGNED,
             app=app,
         )
 
 
-def why_unread(state: LedgerState, app: str, times_ms: Mapping[int, int]) -> str:
-    """Describe why an input of an app has no reader: processes wait for theirs, since the time of a record."""
-    waiting = [it for it in state.participants() if it.hello.app == app and not state.inputs_read_by(it)]
+def why_unread(state: LedgerState, item: Input, times_ms: Mapping[int, int]) -> str:
+    """Describe why an input of an app has no reader: processes wait for theirs, since the time of a record; or its last
+    one has died."""
+    waiting = [it for it in state.participants() if it.hello.app == item[0] and not state.inputs_read_by(it)]
     since = {it.name: times_ms.get(max(it.process, it.assigned)) for it in waiting}
     who = [f"{name}, since {utc_time(at)}Z," if at else name for name, at in since.items()]
     waits = "waits" if len(who) == 1 else "wait"
+    last = state.processes.get(state.owner(item))
+    if not who and last is not None and last.dead and not last.goes_on:
+        return why_counted(last, times_ms)
     return f"{' and '.join(who)} {waits} for inputs" if who else "its consumer group is in a rebalance"
 
 
@@ -290,6 +294,7 @@ async def _stopped(
     apps: Collection[str],
     ends: Mapping[TopicPartition, int],
     groups: Iterable[Group],
+    times_ms: Mapping[int, int],
 ) -> tuple[StoppedApp, ...]:
     """Return where the apps in scope stand that do not run. One whose worker has withdrawn, and runs on, is left to the
     ledger, which fails the snapshot by the reason of that."""
@@ -297,11 +302,8 @@ async def _stopped(
     names = {view.hello.app for view in still}
     for group in (it for it in groups if it.name in names and it.members):
         if len(dead := still_counted(state, group)) == len(group.members):
-            raise TriggerRefusedError(
-                f"{dead[0].name} has died, and its group counts it until its session is over",
-                hint="snapshots of its app fail until then: start it again, or try again in a minute",
-                reason="process-lost",
-            )
+            hint = "snapshots of its app fail until then: start it again, or try again in a minute"
+            raise TriggerRefusedError(why_counted(dead[0], times_ms), hint=hint, reason="process-lost")
     return tuple(await asyncio.gather(*(stopped_app(admin, state, view, ends) for view in still)))
 
 
@@ -330,9 +332,15 @@ def _marker_topics(
 
 def still_counted(state: LedgerState, group: Group) -> list[ProcessView]:
     """List the dead processes that their group still counts; one that has said that it runs on is not dead."""
-    by_member = {it.member: it for it in state.processes.values() if it.member}
-    found = [by_member.get(it.member) for it in group.members]
-    return [it for it in found if it is not None and it.dead and not it.goes_on]
+    members = {it.member for it in group.members}
+    return [it for it in state.processes.values() if it.member in members and it.dead and not it.goes_on]
+
+
+def why_counted(dead: ProcessView, times_ms: Mapping[int, int]) -> str:
+    """Describe a dead process that its group still counts: since when it is dead, and until when it may count."""
+    at, session_ms = times_ms.get(dead.left or 0), dead.hello.session_ms
+    drops = f"by {utc_time(at + session_ms)}Z" if at and session_ms else "once its session is over"
+    return f"{dead.name} was declared dead{f' at {utc_time(at)}Z' if at else ''}; Kafka drops it {drops}"
 
 
 def knows_markers(state: LedgerState, group: Group) -> bool:

@@ -21,7 +21,7 @@ from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka import HOLDER, Connection
 from snapkafka.kafka.ledger.reading import LedgerReading, Opened, captured, latest_of_apps, opened, outputs_of
-from snapkafka.kafka.preflight import OWN_GROUPS, knows_markers, still_counted, why_unread
+from snapkafka.kafka.preflight import OWN_GROUPS, knows_markers, still_counted, why_counted, why_unread
 from snapkafka.ports import Cluster, Group, Topic
 from snapkafka.protocol import REMOTE, Captured, Table, TopicPartition
 from snapkafka.protocol.gather import gather
@@ -96,7 +96,7 @@ def _about_apps(reading: LedgerReading, views: list[ProcessView]) -> Iterator[Ad
     for app, tp in state.unassigned():
         lacking.setdefault(app, []).append(tp)
     for app, tps in () if stamping else lacking.items():
-        waits = why_unread(state, app, reading.times_ms)
+        waits = why_unread(state, (app, tps[0]), reading.times_ms)
         yield find("input-unassigned", app, app=app, tp=tps[0], count=len(tps), waits=waits)
     for view in state.processes.values():
         if state.goes_on_without(view):
@@ -231,8 +231,7 @@ def _about_group(
     name, count, topics = group.name, len(group.members), group.topics or frozenset()
     joined, dead = sum(view.hello.app == name for view in state.living()), still_counted(state, group)
     if dead and count <= joined + len(dead):
-        since = {it.name: f"{utc_time(reading.times_ms[it.left or 0])}Z" for it in dead}
-        yield from (find("still-counted", name, who=f"{who}, since {at}") for who, at in since.items())
+        yield from (find("still-counted", name, what=why_counted(it, reading.times_ms)) for it in dead)
     elif restore is not None and name in restore.apps and all(it.client == HOLDER for it in group.members):
         return
     elif joined:

@@ -18,7 +18,7 @@ FINDINGS: Final[dict[str, tuple[Weight, str, str]]] = {
     "restoring": (NOTE, "{what}, since {since}", "wait until it is done; if it has died, run it again"),
     "input-unassigned": (PROBLEM, "no process of app {app} has {tp} ({count} inputs): {waits}",
                          "snapshots fail until then; if it takes minutes, see the log of the worker"),
-    "still-counted": (PROBLEM, "{who}, has died, and its group counts it until its session is over",
+    "still-counted": (PROBLEM, "{what}",
                       "snapshots of its app fail until then: start it again, or try again in a minute"),
     "paused": (PROBLEM, "snapshots are paused", "snapkafka resume"),
     "stood-down": (PROBLEM, "{what}; every snapshot with its app fails",

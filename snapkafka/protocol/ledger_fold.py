@@ -346,9 +346,9 @@ class Fold(LedgerView):
 
 def being_restored(view: RestoreView) -> Failure:
     """Return the failure of snapshots of apps that are being restored."""
-    apps = ", ".join(view.apps)
+    apps, by = ", ".join(view.apps), f" by {view.begun.who}" if view.begun.who else ""
     return Failure(
         code=RESTORING,
-        reason=f"{view} is being restored: no snapshot of {apps} before it is done",
+        reason=f"{view} is being restored{by}: no snapshot of {apps} before it is done",
         culprit=f"plan {view.plan}",
     )

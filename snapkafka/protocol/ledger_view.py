@@ -89,10 +89,8 @@ class LedgerView:
     def waiting(self, epoch: int) -> list[Waiting]:
         """List the processes whose reports the snapshot of `epoch` still waits for; empty when it is captured."""
         snapshot = self.snapshots[epoch]
-        return [
-            Waiting(process=p, app=self.app_of(p))
-            for p in sorted(snapshot.required - snapshot.reports.keys())
-        ]
+        silent = sorted(snapshot.required - snapshot.reports.keys())
+        return [Waiting(process=it, app=self.app_of(it)) for it in silent]
 
     def stopped(self, apps: Collection[str] = ()) -> list[ProcessView]:
         """List the youngest process of each of these apps (none named: all) of which no process runs, and that has

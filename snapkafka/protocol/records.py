@@ -84,15 +84,15 @@ class Hello:
     """A process joins. Its id is the ledger offset of this record (R11).
 
     `was`: the id that it had until it was declared dead (-1: none): it may have sent since, so no snapshot that counts
-    it among the processes that left can be proven. -2: it
-    had work in flight when its ledger was recreated, and may have read any input of its app before.
-    `uncaptured`: the state of the app that no snapshot holds, a sentence each. `mode`: "on", or "stamp" if it takes no
-    part in snapshots yet, "restore" for the process that re-appends records in a restore, or "remote" (`REMOTE`).
-    `retention`: of the changelogs of its tables, as far as it may read their settings. `reset`: where it starts an
-    input without a committed offset, "earliest" or "latest" (empty: unknown). `missing`: input topics to which it
-    subscribed and that did not exist: it consumes none of them until it is assigned their partitions. `sources`:
-    topics whose external records are declared to be no effects of the apps of the namespace. `agents`: with `tables`
-    the fingerprint of the code; none: an earlier release wrote this, or it runs none.
+    it among the processes that left can be proven. -2: it had work in flight when its ledger was recreated, and may
+    have read any input of its app before. `uncaptured`: the state of the app that no snapshot holds, a sentence each.
+    `mode`: "on", or "stamp" if it takes no part in snapshots yet, "restore" for the process that re-appends records in
+    a restore, or "remote" (`REMOTE`). `retention`: of the changelogs of its tables, as far as it may read their
+    settings. `reset`: where it starts an input without a committed offset, "earliest" or "latest" (empty: unknown).
+    `missing`: input topics to which it subscribed and that did not exist: it consumes none of them until it is assigned
+    their partitions. `sources`: topics whose external records are declared to be no effects of the apps of the
+    namespace. `agents`: with `tables` the fingerprint of the code; none: an earlier release wrote this, or it runs
+    none. `session_ms`: its group drops it after so long without a heartbeat (0: unknown).
     """
 
     process: int = NOBODY
@@ -112,6 +112,7 @@ class Hello:
     missing: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     agents: tuple[Agent, ...] = ()
+    session_ms: int = 0
 
     def topic_ids(self) -> Iterator[tuple[str, str]]:
         """Return the inputs and changelogs whose ids it found, with these."""

@@ -39,14 +39,18 @@ def ending_signals() -> Iterator[signal.Signals]:
 def on_ending_signal(heard: Callable[[int], None]) -> None:
     """Call `heard` in the main thread with the first ending signal. Later ones change nothing: another Ctrl-C does not
     disturb the clean-up after the first."""
-    numbers = tuple(ending_signals())
+    arrived: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
-        for each in numbers:
-            signal.signal(each, _disregard)
-        heard(number)
+        arrived.append(number)
+        if len(arrived) > 1:
+            return
+        if (loop := asyncio._get_running_loop()) is None:
+            heard(number)
+        else:  # a task that nobody awaits would keep what is raised in it
+            loop.call_soon_threadsafe(heard, number)
 
-    for number in numbers:
+    for number in ending_signals():
         signal.signal(number, handle)
 
 
@@ -57,10 +61,6 @@ def raise_on_ending_signals() -> None:
 
 def _raise(number: int) -> NoReturn:
     raise Interrupted(number)
-
-
-def _disregard(number: int, frame: FrameType | None) -> None:
-    """Do nothing; unlike `SIG_IGN`, this is not inherited by processes that are started meanwhile."""
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:

@@ -20,12 +20,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from snapkafka.errors import BrokerUnavailableError
-from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin, LedgerCutShortError, topic_name
+from snapkafka.kafka import Connection, KafkaLedger, LedgerCutShortError, topic_name
 from snapkafka.kafka.ledger import kafka_ledger as ledger_module
 from snapkafka.protocol import LedgerRecord, Pause, TailLost
 from snapkafka.service import ledger_follower
 from snapkafka.testing import EmbeddedKafka
-from snapkafka.until import until as awaited
+from snapkafka.until import succeed
 from tests.freezing import freeze, thaw
 from tests.kafka.waiting import until
 from tests.worlds.service_world import served
@@ -81,9 +81,7 @@ class Reader:
 
 async def written(ledger: KafkaLedger, count: int, first: int = 0) -> Reader:
     """Open a ledger and append so many records; a reader that has read all of it."""
-    async with KafkaTopicAdmin(ledger.connection) as admin:
-        await awaited(admin.brokers, 20.0, "a broker: one that has just started knows of none for a moment")
-    await ledger.open()
+    await succeed(ledger.open, 20.0, BrokerUnavailableError)  # a broker that has just started
     for n in range(first, first + count):
         await ledger.append(pause(n))
     reader = Reader(ledger)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import os
 import pickle
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -18,7 +19,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from snapkafka.assembly.arrow_schema import arrow_schema
 from snapkafka.assembly.examine import Examination, Part, Reading
-from snapkafka.assembly.interrupts import interruptible_again
 from snapkafka.assembly.job import Job
 from snapkafka.assembly.order import Engine
 from snapkafka.assembly.records import Record, pieces, record_of
@@ -47,8 +47,10 @@ BATCH: Final = 10_000
 def spark_engine(job: Job) -> Iterator[SparkEngine]:
     """Provide Spark for the length of the block."""
     job.notify("starting Spark")
+    before = signal.getsignal(signal.SIGINT)
     with session(ui=job.spec.ui) as spark:
-        interruptible_again()
+        if signal.getsignal(signal.SIGINT) is not before:  # Spark takes over Ctrl-C when it starts
+            signal.signal(signal.SIGINT, before)
         if job.spec.ui and spark.sparkContext.uiWebUrl:
             job.notify(f"Spark's page: {spark.sparkContext.uiWebUrl}")
         yield SparkEngine(spark, job)

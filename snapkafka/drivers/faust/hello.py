@@ -58,6 +58,7 @@ async def hello_of(host: Process, topics: Any, *, by_threads: tuple[str, ...] = 
         reset=app.conf.consumer_auto_offset_reset,
         missing=tuple(t for t in inputs if t not in described and not _declared_by_faust(app, t)),
         agents=tuple(agents_of(app)),
+        session_ms=round(1_000 * app.conf.broker_session_timeout),
     )
 
 
@@ -85,9 +86,8 @@ async def _retention(host: Process, changelogs: list[str]) -> tuple[Retention, .
 async def _described(host: Process, topics: list[str]) -> dict[str, Any]:
     """Describe topics. Faust has just created some of them, and the broker may take a moment to show them; others may
     never exist."""
-    described: dict[str, Any] = {}
     async for _ in Tries(SEEN_WITHIN_S, LOOK_AGAIN_S):
-        described = dict(await host.admin.describe_topics(topics))
+        described: dict[str, Any] = dict(await host.admin.describe_topics(topics))
         if len(described) == len(topics):
             break
     return described

@@ -67,10 +67,10 @@ class KafkaTopicAdmin:
                 )
         return found
 
-    async def brokers(self) -> int:
-        """Count the brokers."""
+    async def replicas(self) -> int:
+        """Return how many replicas a new topic gets: as many as there are brokers, at most three."""
         with translated(self.connection, "count the brokers"):
-            return len((await self._metadata([])).brokers)
+            return min(REPLICAS_MAX, len((await self._metadata([])).brokers))
 
     async def topic_settings(self, topic: str) -> tuple[dict[str, str], dict[str, str]]:
         """Return all effective settings of a topic, and those among them that were set on the topic itself."""
@@ -105,15 +105,14 @@ class KafkaTopicAdmin:
         """Create a topic and wait until it is visible; False: it exists already.
 
         Args:
-            replicas: None for as many as there are brokers, at most three.
+            replicas: None for those that a new topic gets.
             validate_only: only ask whether the broker would.
 
         Raises:
             LedgerUnusableError: unauthorized, or the broker refuses, with its own reason.
         """
         admin = await self._connected()
-        if replicas is None:
-            replicas = min(REPLICAS_MAX, await self.brokers())
+        replicas = replicas or await self.replicas()
         wanted = NewTopic(topic, partitions, replicas, topic_configs=dict(settings or {}))
         with translated(self.connection, f"create topic {topic}"):
             response = await admin.create_topics([wanted], validate_only=validate_only)
@@ -313,7 +312,8 @@ class KafkaTopicAdmin:
         return self._consumers[isolation]
 
     async def _metadata(self, topics: Collection[str] | None, *, rights: bool = False) -> Any:
-        """Ask whichever broker answers first for some topics, or all, and for our rights on the cluster."""
+        """Ask whichever broker answers first for some topics, or all, and for our rights on the cluster. One that
+        has just started may know of no broker yet, not even of itself."""
         wanted = None if topics is None else [(NO_ID, topic) for topic in topics]
         request = Metadata(wanted, False, rights, False)
         client = (await self._connected())._client
@@ -322,7 +322,8 @@ class KafkaTopicAdmin:
         failure: Exception = errors.NodeNotReadyError()
         for node in nodes:
             try:
-                return await client.send(node, request)
+                if (answer := await client.send(node, request)).brokers:
+                    return answer
             except (errors.KafkaError, OSError) as error:
                 failure = error
         raise failure

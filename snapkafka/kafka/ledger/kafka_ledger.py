@@ -13,7 +13,7 @@ from typing import Final
 from aiokafka import errors
 
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
-from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin, namespaces_hint
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin, namespaces_hint
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.ports import Entry, Rest, Topic
 from snapkafka.protocol import from_checkpoint
@@ -105,13 +105,13 @@ class KafkaLedger:
         """
         await asyncio.to_thread(load)  # Avro takes some 100 ms to import: not on the loop of a service
         found = await self._describe()
-        if found is None:
-            if not create:
-                raise LedgerUnusableError(
-                    f"there is no ledger {self.topic}: no service with snapkafka has run in this namespace",
-                    hint=await namespaces_hint(self._admin),
-                )
+        if found is None and create:
             found = await self._create()
+        if found is None:
+            raise LedgerUnusableError(
+                f"there is no ledger {self.topic}: no service with snapkafka has run in this namespace",
+                hint=await namespaces_hint(self._admin),
+            )
         if found.partitions != 1:
             raise LedgerUnusableError(
                 f"ledger {self.topic} has {found.partitions} partitions; it must have exactly one",
@@ -128,21 +128,16 @@ class KafkaLedger:
     async def _describe(self) -> Topic | None:
         return (await self._admin.describe_topics([self.topic])).get(self.topic)
 
-    async def _create(self) -> Topic:
+    async def _create(self) -> Topic | None:
         try:
-            replicas = min(REPLICAS_MAX, await self._admin.brokers())
+            replicas = await self._admin.replicas()
             await self._admin.create_topic(self.topic, replicas=replicas, settings=settings_for(replicas))
         except LedgerUnusableError as error:
             raise LedgerUnusableError(
                 f"there is no ledger {self.topic} and it cannot be created: {error.message}",
                 hint="have an administrator create it as docs/reference/ledger.md describes",
             ) from error
-        found = await self._describe()
-        if found is None:
-            raise LedgerUnusableError(
-                f"ledger {self.topic} was created and is missing again", hint="try again"
-            )
-        return found
+        return await self._describe()
 
     async def _check_settings(self, replicas: int) -> None:
         """Refuse settings that lose or refuse records, or make them unreadable."""

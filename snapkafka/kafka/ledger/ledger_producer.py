@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any, Final
 
 from snapkafka.kafka.login import clients
@@ -26,11 +25,11 @@ class LedgerProducer:
         self._stopping: set[asyncio.Task[None]] = set()
         self._sending = asyncio.Lock()
 
-    async def send(self, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]] = ()) -> int:
+    async def send(self, key: bytes, value: bytes) -> int:
         """Send a record in the order of the calls, wait until it is acknowledged, and return its offset."""
         async with self._sending:
             producer = await self._connected()
-            acknowledged = await producer.send(self._topic, value, key, partition=0, headers=headers)
+            acknowledged = await producer.send(self._topic, value, key, partition=0)
         return int((await acknowledged).offset)
 
     async def _connected(self) -> Any:

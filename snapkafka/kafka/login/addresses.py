@@ -34,12 +34,9 @@ def addresses(bootstrap: str) -> list[Address]:
     for text in re.split("[,;]", bootstrap):
         parts = _FORM.fullmatch(text.strip())
         if parts is None or not 0 < int(parts["port"] or PORT) < 65_536:
-            bare = re.fullmatch(r"[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:[0-9A-Fa-f:]*", text.strip())
             raise BadInputError(
                 f"invalid broker address: {bootstrap!r}",
-                hint="write an IPv6 address in brackets: [::1]:9092"
-                if bare
-                else "write host:port[,host:port...]",
+                hint="write host:port[,host:port...], and an IPv6 address in brackets: [::1]:9092",
             )
         found.append(Address(parts["ipv6"] or parts["host"], int(parts["port"] or PORT)))
     return found

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,6 @@ from snapkafka.demo.practice import invite
 from snapkafka.demo.settings import ACCOUNTS, forget_other_systems, new_app
 from snapkafka.errors import TimedOutError
 from snapkafka.protocol import TopicPartition
-from snapkafka.runtime import exit_status
 from snapkafka.testing import RunningSystem
 
 
@@ -104,38 +100,3 @@ async def test_what_was_passed_over_is_asked_for_again_but_not_for_ever(
     never: Any = Service(passes_over=99)
     with pytest.raises(TimedOutError, match="accounts"):
         await open_accounts(never, never, never)
-
-
-#: The demo, with nothing behind it; a signal arrives while a task of a client runs.
-SIGNALLED = """
-import asyncio, os, signal, sys
-from contextlib import nullcontext
-from types import SimpleNamespace
-from snapkafka.cli import main
-from snapkafka.demo import story
-from snapkafka.kafka import Connection
-
-async def client():
-    await asyncio.sleep(0)
-    os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.sleep(60)
-
-async def open_accounts(*_):
-    running = asyncio.ensure_future(client())
-    await asyncio.Event().wait()
-
-where = Connection(bootstrap="127.0.0.1:1")
-system = SimpleNamespace(workers=[], await_workers=lambda: None, connection=where, bootstrap=where.bootstrap)
-story.kafka, story.running_system = lambda: nullcontext(system), lambda *_: nullcontext(system)
-story.open_accounts = open_accounts
-sys.argv = ["snapkafka", "demo", "--storage", sys.argv[1]]
-main()
-"""
-
-
-def test_a_signal_is_a_line_whatever_runs(tmp_path: Path) -> None:
-    """It was a traceback where it came while a task of a client ran, which nobody waits for."""
-    done = subprocess.run([sys.executable, "-c", SIGNALLED, str(tmp_path)], capture_output=True, text=True)
-    assert done.returncode == exit_status(signal.SIGTERM)
-    assert "Traceback" not in done.stderr
-    assert done.stderr.splitlines()[-1] == "Terminated. `snapkafka demo` stopped."

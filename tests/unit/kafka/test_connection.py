@@ -9,7 +9,6 @@ from unittest.mock import AsyncMock, call
 
 import pytest
 from aiokafka import errors
-from aiokafka.errors import GroupCoordinatorNotAvailableError
 from aiokafka.structs import OffsetAndMetadata
 from aiokafka.structs import TopicPartition as KafkaPartition
 
@@ -133,7 +132,7 @@ async def test_a_group_without_a_coordinator_is_asked_again_for_a_while(
 ) -> None:
     """Who has to know waits for it (D6), and does not go on as if nothing were committed."""
     monkeypatch.setattr(broker_errors, "PASSES_WITHIN_S", 0.5)
-    moves = GroupCoordinatorNotAvailableError("Unable to get coordinator id")
+    moves = errors.GroupCoordinatorNotAvailableError("Unable to get coordinator id")
     asked = AsyncMock(side_effect=[moves, moves, FOUND])
     client = SimpleNamespace(list_consumer_group_offsets=asked)
     monkeypatch.setattr(KafkaTopicAdmin, "_connected", AsyncMock(return_value=client))
@@ -143,6 +142,18 @@ async def test_a_group_without_a_coordinator_is_asked_again_for_a_while(
     asked.side_effect = moves
     with pytest.raises(BrokerUnavailableError):
         await admin.committed("shop")
+
+
+async def test_a_broker_that_has_just_started_and_knows_of_none_is_absent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A topic with as many replicas as there are brokers would have none."""
+    starting = AsyncMock(return_value=SimpleNamespace(brokers=[]))
+    cluster = SimpleNamespace(brokers=lambda: [SimpleNamespace(nodeId=1)])
+    client = SimpleNamespace(_client=SimpleNamespace(cluster=cluster, send=starting))
+    monkeypatch.setattr(KafkaTopicAdmin, "_connected", AsyncMock(return_value=client))
+    with pytest.raises(BrokerUnavailableError):
+        await KafkaTopicAdmin(HERE).replicas()
 
 
 ASKED = 500

@@ -57,7 +57,8 @@ def state_of(*records: object, assigned: bool = True) -> LedgerState:
 
 
 SHOP = Hello(n=1, app="shop", inputs=ORDERS)
-RESTORED = Restore(n=9, plan="r", stage="begun", snapshot="s", apps=("shop",))
+RESTORED = Restore(n=9, plan="r", stage="begun", snapshot="s", apps=("shop",), who="ann@box")
+HALF = Assigned(process=5, n=5, generation=2, inputs=(TopicPartition("orders", 1),))
 HAS = Assigned(process=0, n=2, generation=1, inputs=tuple(TopicPartition("orders", p) for p in (0, 1)))
 
 
@@ -82,11 +83,12 @@ RUNS_ON = Dead(n=3, dead=0), Bye(process=0, n=4, goes_on=True), replace(SHOP, n=
 @pytest.mark.parametrize(
     ("records", "members", "reason", "named"),
     [
-        ((Dead(n=3, dead=0),), ("m0",), "process-lost", "process 0 "),
+        ((Dead(n=3, dead=0),), ("m0",), "process-lost", "process 0 .*:04Z; Kafka drops it by .*:24Z"),
+        ((Dead(n=3, dead=0), replace(SHOP, n=4), HALF), ("m0",), INPUT_UNASSIGNED, "0 .*:04Z; .*:24Z"),
         ((Dead(n=3, dead=0),), ("m0", "m9"), "app-runs-without", "app shop"),
         (RUNS_ON, ("m0",), "app-runs-without", "app shop"),
         ((Dead(n=3, dead=0), replace(SHOP, n=4)), ("m0",), INPUT_UNASSIGNED, "process 5 .* since .*:05Z"),
-        ((Dead(n=3, dead=0), RESTORED), ("holder",), "restoring", "plan r"),
+        ((Dead(n=3, dead=0), RESTORED), ("holder",), "restoring", "plan r .* by ann@box"),
     ],
 )
 async def test_who_is_to_blame_is_named(
@@ -94,9 +96,12 @@ async def test_who_is_to_blame_is_named(
 ) -> None:
     """A worker that was killed is a member until its session is over: that is no app without snapkafka."""
     admin = FakeAdmin(known_groups=[fake_group("shop", None, members)], member_counts=[len(members)])
-    first = SHOP, replace(HAS, member="m0"), replace(SHOP, n=2, app="till"), replace(HAS, process=2)
+    shop = replace(SHOP, session_ms=20_000)
+    first = shop, replace(HAS, member="m0"), replace(SHOP, n=2, app="till"), replace(HAS, process=2)
     with pytest.raises(TriggerRefusedError, match=named) as raised:
-        await compose_trigger(admin, state_of(*first, *records, assigned=False), times_ms={5: 5_000})
+        await compose_trigger(
+            admin, state_of(*first, *records, assigned=False), times_ms={4: 4_000, 5: 5_000}
+        )
     assert raised.value.facts["reason"] == reason
 
 

@@ -152,6 +152,30 @@ def test_an_exit_status_says_which_signal_it_was(number: signal.Signals) -> None
         assert process.wait(30) == 0
 
 
+#: A signal arrives while a task of a client runs, which nobody awaits.
+IN_A_TASK = """
+import asyncio, os, signal
+from snapkafka.runtime.signals import raise_on_ending_signals
+async def client():
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.Event().wait()
+async def main():
+    running = asyncio.ensure_future(client())
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.sleep(0.01)
+        print("put away")
+raise_on_ending_signals()
+asyncio.run(main())
+"""
+
+
+def test_a_signal_within_a_task_is_no_traceback() -> None:
+    done = subprocess.run(python(IN_A_TASK), capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (exit_status(signal.SIGTERM), b"put away\n", b"")
+
+
 # -- the command ------------------------------------------------------------------------------------------------
 
 COMMAND = (sys.executable, "-m", "snapkafka")
