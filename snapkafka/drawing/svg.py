@@ -87,9 +87,8 @@ def _lane(place: DrawnEvent, *, names: bool) -> str:
     if ours:
         title = [f"{lane.app} on {lane.host}, pid {lane.pid}"]
         title += [f"learned from {lane.heard}"] if lane.heard else []
-        title += (
-            ["had left before the trigger"] if lane.left else ["has not cut yet"] if place.cut is None else []
-        )
+        uncut = "had left before the trigger" if lane.left else "has not cut yet"
+        title += [uncut] if place.cut is None else []
     unseen = "" if names else ' visibility="hidden"'
     label = (
         f'<text class="ink name" x="{LABELS - 10}" y="{place.y + 4:g}" text-anchor="end" fill="{INK}"{unseen}>'

@@ -3,7 +3,7 @@ contract."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -14,9 +14,9 @@ from snapkafka.checks.kinds import CHECKS
 from snapkafka.kafka.ledger.reading import LedgerReading
 from snapkafka.manifest import CheckEntry, RestorableEntry, WitnessEntry, file_stem
 from snapkafka.protocol import CheckResult, InputCut, NeverRead, Outcome, Uncaptured
-from snapkafka.protocol.ledger_state import SnapshotView, Status, Waiting
+from snapkafka.protocol.ledger_state import SnapshotView, Status
 from snapkafka.query.locate import StoredFiles
-from snapkafka.units import wall_ms
+from snapkafka.units import utc_time, wall_ms
 from snapkafka.verbs import CONTRACT, Result
 
 
@@ -187,7 +187,7 @@ def summary(reading: LedgerReading, view: SnapshotView, now_ms: int | None = Non
         apps=trigger.apps,
         ttl_ms=trigger.ttl_ms,
         required=len(view.required),
-        waits_for=tuple(map(str, reading.state.waiting(view.epoch))) if decided_ms is None else (),
+        waits_for=tuple(wait.text for wait in _waits(reading, view, now_ms)),
         failure=Failure(code=failure.code, reason=failure.reason, culprit=failure.culprit)
         if failure
         else None,
@@ -204,7 +204,6 @@ def _decided_ms(reading: LedgerReading, view: SnapshotView) -> int | None:
 
 def details(reading: LedgerReading, view: SnapshotView, now_ms: int) -> Details:
     """Describe a snapshot, as of `now_ms`."""
-    waits = reading.state.waiting(view.epoch) if view.open else []
     captured = reading.state.captured(view.epoch) if view.captured_at is not None else None
     processes = tuple(_process(reading, view, process) for process in sorted(view.required | view.left))
     reported = [row.reported_ms for row in processes if row.reported_ms is not None]
@@ -216,7 +215,7 @@ def details(reading: LedgerReading, view: SnapshotView, now_ms: int) -> Details:
             decided_ms=_decided_ms(reading, view),
         ),
         processes=processes,
-        waits=tuple(_wait(reading, view, wait, now_ms) for wait in waits),
+        waits=tuple(_waits(reading, view, now_ms)),
         positions=tuple(sorted(captured.inputs, key=attrgetter("app", "topic", "partition")))
         if captured
         else (),
@@ -254,7 +253,6 @@ def check_info(check: CheckResult | CheckEntry) -> CheckInfo:
 
 def _process(reading: LedgerReading, view: SnapshotView, process: int) -> ProcessRow:
     hello = reading.state.processes[process].hello
-    start = reading.times_ms[view.epoch - 1]
     report = view.reports.get(process)
     return ProcessRow(
         process=process,
@@ -264,15 +262,17 @@ def _process(reading: LedgerReading, view: SnapshotView, process: int) -> Proces
         heard=report[1].heard if report else "",
         cut_us=report[1].cut_us if report else None,
         running=len(report[1].running) if report else 0,
-        reported_ms=reading.times_ms[report[0]] - start if report else None,
+        reported_ms=reading.times_ms[report[0]] - reading.times_ms[view.epoch - 1] if report else None,
         left=process in view.left,
     )
 
 
-def _wait(reading: LedgerReading, view: SnapshotView, wait: Waiting, now_ms: int) -> WaitRow:
-    """Describe a wait, which began with the trigger."""
-    text = str(wait).replace(
-        f"process {wait.process} of app {wait.app}", reading.state.processes[wait.process].name, 1
-    )
+def _waits(reading: LedgerReading, view: SnapshotView, now_ms: int) -> Iterator[WaitRow]:
+    """Describe what a snapshot waits for, since its trigger: reports, and processes that wait for inputs themselves."""
     waited_ms = max(0, now_ms - reading.times_ms[view.epoch - 1])
-    return WaitRow(text=text, process=wait.process, app=wait.app, waited_ms=waited_ms)
+    for it in reading.state.waiting(view.epoch) if view.open else ():
+        process, what = reading.state.processes[it.process], "to report its cut"
+        if not reading.state.inputs_read_by(process) and reading.state.unassigned([it.app]):
+            since_ms = reading.times_ms[max(process.process, process.assigned)]
+            what = f"to be assigned inputs, since {utc_time(since_ms)}Z"
+        yield WaitRow(text=f"{process.name} {what}", process=it.process, app=it.app, waited_ms=waited_ms)

@@ -157,7 +157,7 @@ async def test_an_assembled_snapshot_is_drawn_from_its_manifest_and_tables(tmp_p
     kinds = [element.get("class") for element in root.iter(f"{SVG}g")]
     assert kinds.count("message backward") == 1
     assert kinds.count("running") == kinds.count("torn") == 1
-    assert kinds.count("cut-point") == 2  # the one that had left did not cut
+    assert kinds.count("lane") == kinds.count("cut-point") == 2  # the one that had left has sent none of it
 
 
 def row(sender: str | None, receiver: str, offset: int, side: str, sent: int, **more: Any) -> dict[str, Any]:

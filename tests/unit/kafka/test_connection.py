@@ -144,10 +144,7 @@ async def test_a_group_without_a_coordinator_is_asked_again_for_a_while(
         await admin.committed("shop")
 
 
-async def test_a_broker_that_has_just_started_and_knows_of_none_is_absent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A topic with as many replicas as there are brokers would have none."""
+async def test_a_broker_that_knows_of_none_yet_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     starting = AsyncMock(return_value=SimpleNamespace(brokers=[]))
     cluster = SimpleNamespace(brokers=lambda: [SimpleNamespace(nodeId=1)])
     client = SimpleNamespace(_client=SimpleNamespace(cluster=cluster, send=starting))

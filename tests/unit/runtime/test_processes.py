@@ -128,28 +128,23 @@ def test_a_child_whose_owner_was_killed_ends_with_its_group_and_its_folder(
 
 
 @pytest.mark.parametrize("number", list(CODES))
-def test_an_exit_status_says_which_signal_it_was(number: signal.Signals) -> None:
+@pytest.mark.parametrize(("before", "seconds"), [("SIG_DFL", 60), ("SIG_IGN", 0.5)])
+def test_an_exit_status_says_which_signal_it_was(number: signal.Signals, before: str, seconds: float) -> None:
     """And a signal that was ignored by whoever started it (`nohup`) stays ignored."""
     code = (
-        "import signal, sys, time\n"
+        "import signal, time\n"
         "from snapkafka.runtime.signals import raise_on_ending_signals\n"
+        f"signal.signal({int(number)}, signal.{before})\n"
         "raise_on_ending_signals()\n"
         "print('ready', flush=True)\n"
-        "time.sleep(60)\n"
+        f"time.sleep({seconds})\n"
     )
-    with subprocess.Popen(
-        python(f"import signal\nsignal.signal({int(number)}, signal.SIG_DFL)\n{code}"), stdout=-1
-    ) as process:
+    with subprocess.Popen(python(code), stdout=-1) as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(number)
-        assert process.wait(30) == exit_status(number) == Interrupted(number).code
-    ignored = f"import signal\nsignal.signal({int(number)}, signal.SIG_IGN)\n{code}".replace("60", "0.5")
-    with subprocess.Popen(python(ignored), stdout=-1) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        process.send_signal(number)
-        assert process.wait(30) == 0
+        assert process.wait(30) == (Interrupted(number).code if before == "SIG_DFL" else 0)
+    assert Interrupted(number).code == exit_status(number)
 
 
 #: A signal arrives while a task of a client runs, which nobody awaits.

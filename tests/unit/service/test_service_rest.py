@@ -129,7 +129,7 @@ def test_a_running_one_names_whom_it_waits_for_and_can_be_aborted(cluster: FakeC
         client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s"))
         fields = client.get("/v1/snapshots/s").json()
         assert (fields["status"], fields["nodes_completed"], fields["nodes_total"]) == ("CAPTURING", 1, 2)
-        assert any("app tills to report" in wait for wait in fields["waits_for"])
+        assert any("(tills on box, pid 7) to report" in wait for wait in fields["waits_for"])
         assert fields["phases"]["first_reported_ms"] == 1
         aborted = client.post("/v1/snapshots/s/abort")
         assert aborted.status_code == 200
