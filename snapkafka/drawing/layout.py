@@ -98,9 +98,9 @@ class Layout:
 
 def lay_out(picture: Picture) -> Layout:
     """Place everything in a picture; the same picture always has the same places."""
-    ends = {end for message in picture.messages for end in (message.sender, message.receiver)}
-    lanes = [lane for lane in picture.lanes if not lane.left or lane.process in ends]
-    if EXTERNAL in ends:
+    drawn = {end for message in picture.messages for end in (message.sender, message.receiver)}
+    lanes = [lane for lane in picture.lanes if not lane.left or lane.process in drawn]
+    if EXTERNAL in drawn:
         lanes.append(Lane(process=EXTERNAL, app="external", left=True))
     if len(lanes) > NAMES_MAX:  # nobody looks for a name: the curve is to be seen
         lanes.sort(key=lambda lane: (lane.cut_ms is None, lane.cut_ms or 0, lane.process))
