@@ -134,16 +134,21 @@ def _about_snapshots(state: LedgerState) -> Iterator[Advice]:
 
 
 def _about_standing_agents(state: LedgerState) -> Iterator[Advice]:
-    """Name the agents that the two newest captured snapshots show at the same positions, while their inputs grew: each
-    such snapshot is consistent, as nothing happened in it."""
+    """Name the agents that the two newest captured snapshots show at the same positions, while their inputs grew by
+    more than markers: each such snapshot is consistent, as nothing happened in it."""
     taken = [view.epoch for view in state.snapshots.values() if captured(view) and not view.forgotten][-2:]
     if len(taken) < 2:
         return
     before, now = (_positions(gather(state, epoch)) for epoch in taken)
+    views = (view for epoch, view in state.snapshots.items() if taken[0] <= epoch < taken[1])
+    sent = (it for view in views for part in view.parts() for it in part.report.sent)
+    markers = {(TopicPartition(it.topic, it.partition), it.marker) for it in sent}
     for (app, agent), (positions, ends) in sorted(now.items()):
         if (app, agent) not in before or before[app, agent][0] != positions:
             continue
-        grown = sum(ends.values()) - sum(before[app, agent][1].values())
+        then = before[app, agent][1]
+        marked = sum(then.get(tp, 0) <= at < ends.get(tp, 0) for tp, at in markers)
+        grown = sum(ends.values()) - sum(then.values()) - marked
         unread = sum(max(0, ends[tp] - at) for tp, at in positions.items())
         if grown > 0 and unread:
             yield find("agent-stands", app, agent=agent or "the loop", app=app, grown=grown, unread=unread)

@@ -227,14 +227,16 @@ def details(reading: LedgerReading, view: SnapshotView, now_ms: int) -> Details:
 
 
 def with_files(found: Details, files: StoredFiles) -> Details:
-    """Add what the manifest has: of a verdict that is not good, the reasons."""
+    """Add what the manifest has: of a verdict that is not good, the reasons, unless later checks found other ones."""
+    checks, judged = tuple(map(check_info, files.checks)), {it.name: it.status for it in found.checks}
+    again = any(judged.get(it.name, it.status) != it.status for it in checks)
     return msgspec.structs.replace(
         found,
         assembled=True,
         bytes=files.bytes,
         in_flight=files.in_flight,
         restorable=files.restorable,
-        checks=tuple(map(check_info, files.checks)),
+        checks=found.checks if again else checks,
         tables=files.rows,
         ancestors=files.parents,
         left_open=files.left_open,

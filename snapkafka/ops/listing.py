@@ -117,18 +117,13 @@ async def verdicts(
         start: the first offset of interest; None: only verdicts from now on.
         live: wait for later ones; False: end at the present end of the ledger.
     """
-    async with opened(where, namespace, remember=True) as work:
-        reading = work.reading
-        past, reading.entries = reading.entries or [], None
-        first = reading.state.end if start is None else start
-        for entry in past:
+    async with opened(where, namespace) as work:
+        reading, end = work.reading, work.reading.state.end
+        first = end if start is None else min(start, end)
+        async for entry in work.ledger.read(first, until=None if live else end):
+            if entry.offset >= end:
+                reading.apply(entry)
             if entry.offset >= first and (found := _verified(reading, entry.offset, entry.record)):
-                yield found
-        if not live:
-            return
-        async for entry in work.ledger.read(reading.state.end):
-            reading.apply(entry)
-            if found := _verified(reading, entry.offset, entry.record):
                 yield found
 
 

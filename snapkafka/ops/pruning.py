@@ -273,11 +273,11 @@ async def checkpoint(
         RecordTooLargeError: a record with its envelope exceeds the limit; nothing is deleted.
         LedgerUnusableError: deletion is unauthorized. Nothing is lost; the checkpoint is written.
     """
-    async with opened(where, namespace, remember=True) as work:
+    async with opened(where, namespace) as work:
         reading = work.reading
-        assert reading.entries is not None
+        entries = [entry async for entry in work.ledger.read(until=reading.state.end)]
         upto_ms = (now_ms or wall_ms()) - keep_ms
-        old = list(itertools.takewhile(lambda entry: entry.timestamp_ms <= upto_ms, reading.entries))
+        old = list(itertools.takewhile(lambda entry: entry.timestamp_ms <= upto_ms, entries))
         if not old or old[-1].offset < reading.state.start:
             return Checkpointed(namespace=namespace, upto=0, records=0, kept=0, chunks=0)
         chunks = take_checkpoint(

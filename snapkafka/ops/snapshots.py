@@ -310,10 +310,8 @@ async def abort(where: Connection | Cluster, namespace: str, name: str, *, who: 
         view = find_snapshot(work.reading.state, name)
         if view.open:
             reason = f"aborted by {who}" if who else "aborted on request"
-            await _append(
-                work,
-                Abort(n=random.getrandbits(63), epoch=view.epoch, code="aborted", reason=reason, culprit=who),
-            )
+            n = random.getrandbits(63)
+            await _append(work, Abort(n=n, epoch=view.epoch, code="aborted", reason=reason, culprit=who))
         found = summary(work.reading, view)
         if found.failure is None or found.failure.code != "aborted":
             raise TriggerRefusedError(

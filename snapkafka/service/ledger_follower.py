@@ -19,19 +19,14 @@ from starlette.responses import Response, StreamingResponse
 
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError, TimedOutError
 from snapkafka.kafka.cluster.restorable import restorable
-from snapkafka.kafka.ledger.reading import (
-    LedgerReading,
-    Opened,
-    find_snapshot,
-    good,
-    opened,
-)
+from snapkafka.kafka.ledger.reading import LedgerReading, Opened, find_snapshot, good, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ops.doctoring import Checkup, examine
 from snapkafka.ops.listing import Clock
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
+from snapkafka.protocol.records import Assigned, Bye, Dead, Hello
 from snapkafka.units import utc_time, wall_ms
 
 from .api import EVENTS
@@ -157,6 +152,8 @@ class LedgerFollower:
                     self._notify()
                     async for entry in work.ledger.read(work.reading.state.end):
                         work.reading.apply(entry)
+                        if isinstance(entry.record, Hello | Assigned | Bye | Dead):
+                            self.checkup.clear()  # it names who waits for inputs, and who has died
                         self._notify()
             except SnapkafkaError as error:
                 if self.problem is None or self.problem.message != error.message:

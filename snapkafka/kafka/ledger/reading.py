@@ -28,16 +28,12 @@ from .kafka_ledger import KafkaLedger
 @dataclass(slots=True)
 class LedgerReading:
     """The ledger up to `state.end`. `times_ms`: offset -> when the broker appended it. `garbage`: records that are
-    not ledger records.
-
-    `entries`: all that was read, if they are wanted.
-    """
+    not ledger records."""
 
     topic: str
     state: LedgerState = field(default_factory=LedgerState)
     times_ms: dict[int, int] = field(default_factory=dict)
     garbage: int = 0
-    entries: list[Entry] | None = None
 
     def apply(self, entry: Entry) -> None:
         """Apply the next entry."""
@@ -46,8 +42,6 @@ class LedgerReading:
         self.state.apply(entry.offset, entry.record)
         self.times_ms[entry.offset] = entry.timestamp_ms
         self.garbage += entry.record is None
-        if self.entries is not None:
-            self.entries.append(entry)
 
     async def catch_up(self, ledger: Ledger, to: int | None = None) -> None:
         """Read on up to `to`, or up to the ledger's end as it is now."""
@@ -80,13 +74,12 @@ class Opened:
 
 @contextlib.asynccontextmanager
 async def opened(
-    where: Connection | Cluster, namespace: str, *, remember: bool = False, create: bool = False
+    where: Connection | Cluster, namespace: str, *, create: bool = False
 ) -> AsyncIterator[Opened]:
     """Open the ledger and read it to its end.
 
     Args:
         create: create a missing ledger; otherwise it is an error.
-        remember: keep all that was read, in `reading.entries`.
 
     Raises:
         BadInputError: the namespace is invalid.
@@ -103,7 +96,7 @@ async def opened(
         ledger, admin = where.ledger(namespace), where.admin()
     try:
         await ledger.open(create=create)
-        reading = await read_to_end(ledger, remember=remember)
+        reading = await read_to_end(ledger)
         work = Opened(namespace=namespace, ledger=ledger, admin=admin, reading=reading)
         if isinstance(where, Connection):
             work.bootstrap = where.bootstrap
@@ -113,13 +106,13 @@ async def opened(
         await ledger.close()
 
 
-async def read_to_end(ledger: Ledger, *, remember: bool = False) -> LedgerReading:
+async def read_to_end(ledger: Ledger) -> LedgerReading:
     """Read an open ledger to its present end.
 
     Raises:
         LedgerUnusableError: its beginning was deleted; it cannot be read.
     """
-    reading = LedgerReading(ledger.topic, entries=[] if remember else None)
+    reading = LedgerReading(ledger.topic)
     await reading.catch_up(ledger)
     return reading
 

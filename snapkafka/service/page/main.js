@@ -151,6 +151,7 @@ async function live() {
       await followTogether("/v1/events", (name, told) => {
         one("live").textContent = `${told.followed ? "live" : told.problem ?? "the ledger is being read"}; ${told.snapshots} snapshots${told.paused ? "; paused" : ""}`;
         load().then(refresh).catch(complain);
+        doctor(one("doctor")).catch(complain);
         recovery(one("recovery")).catch(complain);
         invariants(one("invariants")).catch(complain);
       });

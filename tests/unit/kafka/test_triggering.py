@@ -56,7 +56,7 @@ def state_of(*records: object, assigned: bool = True) -> LedgerState:
     return state
 
 
-SHOP = Hello(n=1, app="shop", inputs=ORDERS)
+SHOP = Hello(n=1, app="shop", inputs=ORDERS, session_ms=20_000)
 RESTORED = Restore(n=9, plan="r", stage="begun", snapshot="s", apps=("shop",), who="ann@box")
 HALF = Assigned(process=5, n=5, generation=2, inputs=(TopicPartition("orders", 1),))
 HAS = Assigned(process=0, n=2, generation=1, inputs=tuple(TopicPartition("orders", p) for p in (0, 1)))
@@ -96,8 +96,7 @@ async def test_who_is_to_blame_is_named(
 ) -> None:
     """A worker that was killed is a member until its session is over: that is no app without snapkafka."""
     admin = FakeAdmin(known_groups=[fake_group("shop", None, members)], member_counts=[len(members)])
-    shop = replace(SHOP, session_ms=20_000)
-    first = shop, replace(HAS, member="m0"), replace(SHOP, n=2, app="till"), replace(HAS, process=2)
+    first = SHOP, replace(HAS, member="m0"), replace(SHOP, n=2, app="till"), replace(HAS, process=2)
     with pytest.raises(TriggerRefusedError, match=named) as raised:
         await compose_trigger(
             admin, state_of(*first, *records, assigned=False), times_ms={4: 4_000, 5: 5_000}

@@ -271,13 +271,13 @@ async def test_a_checkpoint_is_proposed_when_it_would_remove_many_records(
 
 
 async def test_an_agent_that_stands_while_its_input_grows_is_named() -> None:
-    """Each snapshot of it is consistent: nothing happens."""
+    """Each snapshot of it is consistent: nothing happens. What grows by markers alone is idle."""
     shop = Shop()
-    worker = Worker(shop.the_ledger, "shop", "orders", partitions=4)
+    worker = Worker(shop.the_ledger, "shop", "orders", partitions=4, sends=("orders",))
     shop.the_admin.ends = {TopicPartition("orders", partition): 60 for partition in range(4)}
-    for position, end, stands in ((10, 12, False), (10, 12, False), (10, 50, True), (11, 60, False)):
-        worker.position, number = position, len(shop.the_ledger.entries)
-        ends = tuple(LogEnd(topic="orders", partition=partition, end=end) for partition in range(4))
+    for position, end, more, stands in ((10, 12, 0, 0), (10, 12, 1, 0), (10, 50, 0, 1), (11, 60, 0, 0)):
+        worker.position, worker.marker, number = position, 12, len(shop.the_ledger.entries)
+        ends = tuple(LogEnd(topic="orders", partition=it, end=end + more * (it == 0)) for it in range(4))
         shop.put(Trigger(n=number, id=f"s{number}", ends=ends))
         assert ("warning agent-stands" in await shop.found()) == stands
 

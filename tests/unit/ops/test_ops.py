@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import Any, TypeVar
 
 import pytest
@@ -24,7 +23,6 @@ from snapkafka.protocol import (
     Checkpoint,
     Dead,
     Hello,
-    InputTopic,
     LedgerRecord,
     Status,
     Trigger,
@@ -164,13 +162,6 @@ async def test_shown_by_a_moment_is_the_last_one_captured_by_then(cluster: FakeC
     for name, at_ms in (("", None), ("s", 0)):
         with pytest.raises(BadInputError):
             await ops.show(cluster, "ns", name, at_ms=at_ms)
-
-
-async def test_a_new_process_that_has_no_inputs_yet_is_waited_for_as_such(cluster: FakeCluster) -> None:
-    new = cluster.the_ledger.put(Hello(n=10, app="shop", inputs=(InputTopic(topic="orders", partitions=1),)))
-    cluster.the_ledger.put(Trigger(n=11, id="s"))
-    (wait,) = (await ops.show(cluster, "ns", "s")).waits
-    assert wait.process == new and re.search(rf"process {new} .* inputs, since .*Z", wait.text)
 
 
 async def test_a_ledger_that_is_not_there_or_was_trimmed_by_hand_is_not_read(cluster: FakeCluster) -> None:

@@ -6,13 +6,14 @@ import json
 import re
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from msgspec.json import encode
 
 from snapkafka.checks import CHECKS
-from snapkafka.protocol import Abort
+from snapkafka.protocol import Abort, CheckResult, Verdict
 from snapkafka.service import ROUTES, document
 from tests.unit.service.test_service_rest import ACCEPTED, REQUEST, SHOWN
 from tests.worlds.fakes import FakeCluster, Worker
@@ -47,9 +48,13 @@ def test_a_snapshot_is_drawn_as_soon_as_there_is_anything_to_draw(tmp_path: Path
         for name in ("good", "failed", "running"):
             answer = client.get(f"/v1/snapshots/{name}/diagram.svg")
             assert (answer.status_code, answer.headers["content-type"]) == (200, "image/svg+xml"), name
-        checks = client.get("/v1/snapshots/good").json()["checks"]
+        found = client.get("/v1/snapshots/good").json()
+        later = (CheckResult(name="V1", status="unverifiable", found=4),)
+        more: Any = {"verdict": "UNVERIFIABLE", "manifest": found["checkpoint_manifest_uri"], "checks": later}
+        cluster.the_ledger.put(Verdict(n=9, epoch=found["epoch"], **more))
+        assert client.get("/v1/snapshots/good").json()["checks"][0]["status"] == "unverifiable"
         assert client.get("/v1/snapshots/failed").json()["failure"]["reason"] == "late"
-    titles = {check["name"]: (check["title"], check["says"]) for check in checks}
+    titles = {check["name"]: (check["title"], check["says"]) for check in found["checks"]}
     assert titles.keys() & CHECKS.keys() and titles.items() <= CHECKS.items()
 
 

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from snapkafka import ops
 from snapkafka.assembly import JobResult, JobSpec
 from snapkafka.errors import StorageError
-from snapkafka.protocol import Abort, LogEnd, Restore, Trigger
+from snapkafka.protocol import Abort, Hello, InputTopic, LogEnd, Restore, Trigger
 from snapkafka.service import Settings, make_app
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.page_world import forks
@@ -138,6 +138,14 @@ def test_a_running_one_names_whom_it_waits_for_and_can_be_aborted(cluster: FakeC
         failure = {"code": "aborted", "reason": "aborted by the service", "culprit": "the service"}
         assert fields["failure"] == failure
         assert client.post("/v1/snapshots/s/abort").status_code == 200  # again: it stays so
+        client.get("/v1/doctor")
+        new = cluster.the_ledger.put(
+            Hello(n=9, app="till", inputs=(InputTopic(topic="sales", partitions=1),))
+        )
+        cluster.the_ledger.put(Trigger(n=10, id="t"))
+        waits = client.get("/v1/snapshots/t").json()["waits_for"]
+        assert any(re.search(rf"process {new} .* inputs, since .*Z", wait) for wait in waits)
+        assert "input-unassigned" in {it["code"] for it in client.get("/v1/doctor").json()["found"]}
         assert sum(isinstance(entry.record, Abort) for entry in cluster.the_ledger.entries) == 1
         again = client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s"))
         assert (again.status_code, again.json()["code"]) == (409, "snapshot-failed")
