@@ -30,7 +30,7 @@ from snapkafka.protocol.events import (
     RanWithout,
     RecordMet,
 )
-from snapkafka.protocol.records import Bye, Checkpoint, Hello, LedgerRecord, Restore, TailLost, Trigger
+from snapkafka.protocol.records import Checkpoint, Hello, LedgerRecord, Restore, TailLost, Trigger
 from snapkafka.protocol.worker import WorkerProtocol
 
 #: Between two attempts to reach a ledger that is not there.
@@ -46,18 +46,12 @@ LOST: Final = (RecordTooLargeError, LedgerRecreatedError, LedgerCutShortError)
 
 
 class LedgerFollower:
-    """The reader and the writer of the ledger, from `start` on, and the waits for it.
-
-    Attributes:
-        reads: whether the ledger is read, or will be.
-    """
+    """The reader and the writer of the ledger, from `start` on, and the waits for it."""
 
     def __init__(self, host: Any) -> None:  # the `Process`, which imports this module
         self._host = host
         self._machine: WorkerProtocol = host.machine
-        self.reads = True
         self._appended_hello: float | None = None  # the latest Hello was acknowledged
-        self._hello_at: int | None = None  # and where it stands
         self._unread = ""  # why the ledger could not be read last, as it was logged
         self._captured: deque[tuple[int, int]] = deque(maxlen=CAPTURED_MAX)  # when and where snapshots were
         self._gulps: Gulps | None = None  # of the reader
@@ -83,7 +77,6 @@ class LedgerFollower:
             while True:
                 await self._read_on(self._host, self._machine)
         except Exception as error:
-            self.reads = False
             self._host.stand_down("to read the ledger", error)
 
     async def _read_on(self, host: Any, machine: WorkerProtocol) -> None:
@@ -171,21 +164,8 @@ class LedgerFollower:
     def append(self, record: LedgerRecord) -> None:
         """Append in the background, in the order of the calls."""
         if isinstance(record, Hello):
-            self._appended_hello = self._hello_at = None
+            self._appended_hello = None
         self._outbox.put_nowait((self._host.ledgers, record))
-
-    @property
-    def identity(self) -> int | None:
-        """Return the id of this process, also one that it no longer uses."""
-        process = self._machine.process
-        return process if process is not None or self.reads else self._hello_at
-
-    def append_bye(self, process: int | None) -> None:
-        """Append the `Bye` that the machine would, if it could."""
-        self._machine.lose_identity(process)
-        n, since, why = random.getrandbits(63), self._machine.ledger.end, self._host.reason
-        if process is not None:
-            self.append(Bye(process=process, n=n, goes_on=True, since=since, reason=why))
 
     async def written(self) -> None:
         """Wait until nothing is left to be written, also of what other threads have just asked for."""
@@ -212,7 +192,7 @@ class LedgerFollower:
             if ledger != self._host.ledgers:
                 return
             try:
-                offset = await self._host.ledger.append(record)
+                await self._host.ledger.append(record)
             except SnapkafkaError as error:
                 lost = isinstance(record, Trigger) or isinstance(error, LOST)
                 if lost or not said:
@@ -229,9 +209,7 @@ class LedgerFollower:
             if isinstance(record, Trigger):
                 self._hurry()
             elif isinstance(record, Hello):
-                self._appended_hello, self._hello_at = self._host.loop.time(), offset
-                if self._host.absent and not self.reads:
-                    self.append_bye(offset)  # it has stood down meanwhile, and reads that record no more
+                self._appended_hello = self._host.loop.time()
             return
 
     # -- waiting ----------------------------------------------------------------------------------------------------

@@ -139,11 +139,6 @@ class Process(MachineDriver):
             self.stand_down(what, error)
         return None
 
-    @property
-    def reason(self) -> str:
-        """Why this worker is absent, as the ledger records it."""
-        return self.absent[:REASON_CHARS_MAX]
-
     def log(self, text: str, *args: object, level: int = logging.WARNING, **subject: Any) -> None:
         """Log a line about this worker, or about a snapshot (see `about`)."""
         logger.log(level, f"snapkafka: {text}", *args, extra=self.about(**subject), stacklevel=2)
@@ -338,22 +333,13 @@ class Process(MachineDriver):
     def withdraw(self) -> None:
         """Let go what is held back, give up the identity and write that to the ledger. Runs in the loop's thread. Never
         raises."""
-        process, actions = None, []
         try:
-            process = self.follower.identity
             with self.lock:
                 self.let_go()
-                actions = self.machine.stand_down(self.reason, process)
-        except Exception:
-            self.machine.lose_identity(process)
-        if not self.started:
-            return
-        try:
-            if actions:
+                actions = self.machine.stand_down(self.absent[:REASON_CHARS_MAX])
+            if self.started:
                 self.do(actions)
-            else:
-                self.follower.append_bye(process)
-        except Exception as also:
+        except Exception as also:  # others find out that this process is gone (R12)
             self.log_failed("to record in the ledger that it stands down", also)
 
     # -- for the app --------------------------------------------------------------------------------------------------

@@ -202,25 +202,17 @@ class Member(Work):
         self._n += 1
         return self._n
 
-    def stand_down(self, why: str = "", process: int | None = None) -> list[Action]:
-        """Stand down after a fault of ours (R15): the app runs on, and its work is in no snapshot from here on.
-
-        Args:
-            why: the reason, for the ledger.
-            process: the id, where this machine has not read it.
-        """
+    def stand_down(self, why: str = "") -> list[Action]:
+        """Stand down after a fault of ours (R15), for that reason: the app runs on, and its work is in no snapshot from
+        here on."""
         self._stood_down_why = why
-        process = self.process if process is None else process
+        process = self.process
         if process is None:
             return []  # if a Hello is on its way, then when that is read
         self.stood_down, self.process, self._hello_n = process, None, None
         self.open.cuts.clear()
         bye = Bye(process=process, n=self._next_n(), goes_on=True, since=self.ledger.end, reason=why)
         return [AppendToLedger(record=bye), *self.aligner.clear()]
-
-    def lose_identity(self, process: int | None) -> None:
-        """Take no part any more, where `stand_down` could not be called or has failed: `process` is the id it had."""
-        self.process, self.stood_down = None, process
 
     # -- failing snapshots by name (R12, R15) -----------------------------------------------------------------
 

@@ -144,19 +144,6 @@ def test_r11_who_has_work_under_way_when_its_ledger_is_recreated_says_so(world: 
     assert p.feed(LedgerRecreated()) == [AppendHello(void=void, was=SOMEBODY if busy else NOBODY)]
 
 
-def test_a_process_whose_leaving_failed_takes_no_part_any_more(world: World) -> None:
-    """It has no identity, so a later snapshot asks nothing of it."""
-    process = Process(world, "p", (A,))
-    was = process.id
-    process.machine.lose_identity(was)
-    asked = len(process.asked)
-    world.trigger()
-    process.catch_up()
-    assert process.machine.process is None
-    assert process.machine.stood_down == was
-    assert process.asked[asked:] == []
-
-
 # -- when a snapshot is captured, when it failed -------------------------------------------------------------------
 
 
