@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
-from typing import Annotated, Final, Literal, TypedDict, get_args
+from typing import Annotated, Final, Literal, TypedDict
 
 import msgspec
 from msgspec import Meta
@@ -15,7 +15,6 @@ from snapkafka.units import duration_ms
 
 #: How far an app is rolled out.
 Mode = Literal["off", "observe", "stamp", "on"]
-MODES: Final = get_args(Mode)
 #: Which of the timer's snapshots send markers.
 Marking = Literal["always", "sampled", "never"]
 #: What may stand in the name of a Kafka topic, which the namespace becomes a part of: `_snapkafka.<namespace>`.

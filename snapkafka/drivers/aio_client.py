@@ -234,17 +234,15 @@ class AioClient:
         headers: Any = None,
     ) -> Any:
         """Send a record; see `AIOKafkaProducer.send`. It enters here, unless it has entered."""
-        future = waiting = None
+        waiting, future = self.sends.waiting.get(), None
+        if waiting is not None and waiting.effect is not None:
+            return await self._send(topic, value, key, partition, timestamp_ms, headers)
         try:
-            waiting = self.sends.waiting.get()
-            if waiting is None or waiting.effect is None:
-                future, partition = self.append_now(topic, value, key, partition, timestamp_ms, headers)
+            future, partition = self.append_now(topic, value, key, partition, timestamp_ms, headers)
         except Exception as error:
             self._driver.stand_down(RECORDING, error)
         if future is not None:
             return future
-        if waiting is not None and waiting.effect is not None:
-            return await self._send(topic, value, key, partition, timestamp_ms, headers)
         with self.sends.entered(self.sends.enter()):
             return await self._send(topic, value, key, partition, timestamp_ms, headers)
 

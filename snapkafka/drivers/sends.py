@@ -167,16 +167,12 @@ class Sends:
     @contextlib.contextmanager
     def entered(self, effect: Effect | None) -> Iterator[Waiting]:
         """Send a record that has entered inside this block; it is withdrawn if it was not appended."""
-        waiting, token = Waiting(effect), None
-        try:
-            token = self.waiting.set(waiting)
-        except Exception as error:
-            self._driver.stand_down(RECORDING, error)
+        waiting = Waiting(effect)
+        token = self.waiting.set(waiting)
         try:
             yield waiting
         finally:
-            if token is not None:
-                self.waiting.reset(token)
+            self.waiting.reset(token)
             if waiting.effect is not None:
                 self.withdraw(waiting.effect)
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from typing import Any, Final, Unpack
 
-from snapkafka.config import MODES, SETTINGS, Config, Settings
+from snapkafka.config import SETTINGS, Config, Settings
 from snapkafka.errors import ForkIsolationError, InstallError
 
 from .support import run_without
@@ -37,8 +37,7 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
         SNAPKAFKA=off or the mode "off" or "observe" leaves the app as it is, or the driver cannot be loaded.
 
     Raises:
-        InstallError: the app has snapkafka already, there is no namespace, or settings are unknown (all of them are
-            named) or invalid (the first one is).
+        InstallError: the app has snapkafka already, there is no namespace, or settings are unknown or invalid.
     """
     if getattr(app, "snapkafka", None) is not None:
         raise InstallError(
@@ -128,27 +127,18 @@ def _install_fork(app: Any, namespace: str | None, config: Settings, switch: str
 
 
 def _checked(namespace: str | None, config: Settings, switch: str) -> Config:
-    """Build the settings of an app, and validate them.
-
-    Args:
-        switch: the mode that the environment sets; empty: none.
+    """Build the settings of an app, and validate them. `switch`: the mode that the environment sets; empty: none.
 
     Raises:
-        InstallError: names all unknown settings and the first invalid one, and the settings there are.
+        InstallError: names all unknown settings, else the first invalid one.
     """
-    unknown = [f"unknown setting {name}" for name in sorted(config.keys() - SETTINGS)]
-    known: dict[str, Any] = {name: value for name, value in config.items() if name in SETTINGS}
-    if switch:
-        known["mode"] = switch
-    settings = Config(namespace=namespace or "", **known)
-    problems = [*unknown, *filter(None, [settings.problem()])]
-    hints = [f"{SWITCH}={switch} sets the mode"] if switch and switch not in MODES else []
-    if not namespace:
-        hints.append(f'call snapkafka.install(app, namespace="shop"), or set {NAMESPACE}')
-    if unknown:
-        hints.append(f"the settings are {', '.join(sorted(SETTINGS))}")
-    if problems:
+    known: dict[str, Any] = {**config, "mode": switch} if switch else {**config}
+    if unknown := sorted(known.keys() - SETTINGS):
         raise InstallError(
-            "; ".join(problems), hint="; ".join(hints) or "docs/guide/operators.md describes each setting"
+            f"unknown settings: {', '.join(unknown)}", hint=f"the settings are {', '.join(sorted(SETTINGS))}"
         )
+    settings = Config(namespace=namespace or "", **known)
+    if problem := settings.problem():
+        hint = f"docs/guide/operators.md describes each setting; {NAMESPACE} sets the namespace, too, {SWITCH} the mode"
+        raise InstallError(problem, hint=hint)
     return settings

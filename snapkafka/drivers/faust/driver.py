@@ -19,6 +19,7 @@ from snapkafka.protocol import InputsRevoked, SendMarkers
 from snapkafka.protocol.records import Hello, Report, TopicPartition, WhyUnread
 
 from ..aio_client import send_markers
+from ..patches import contained
 from ..process import Process
 from ..sends import Sends
 from .describe import connection_of, in_transactions
@@ -74,10 +75,9 @@ class FaustDriver(Process):
         resume_last(self, consumer)
         self.membership = Membership(self, consumer)
 
-    async def inputs_revoked(self, *_: Any, **__: Any) -> None:
-        self.note("to record that its inputs are revoked", self._inputs_revoked)
-
-    def _inputs_revoked(self) -> None:
+    @contained("to record that its inputs are revoked")
+    def inputs_revoked(self, *_: Any, **__: Any) -> None:
+        """Note that all inputs are revoked."""
         if self.membership is not None:
             self.membership.on_revoked()  # also where we take no part any more: it may hold some
         self.forget_held()

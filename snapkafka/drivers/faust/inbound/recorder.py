@@ -42,10 +42,5 @@ class Recorder:
 
     async def _record(self, stream: Any) -> None:
         async for item in stream:
-            try:
-                if isinstance(item, Report):
-                    self._driver.write(item)
-                else:
-                    self._driver.feed(item)
-            except Exception as error:
-                self._driver.stand_down("to record a channel", error)
+            does: Any = self._driver.write if isinstance(item, Report) else self._driver.feed
+            self._driver.note("to record a channel", does, item)

@@ -84,17 +84,11 @@ class Tables:
         for table in self._driver.app.tables.values():
             of_sets = hasattr(table.data, "send_changelog_event")
             if of_sets:  # a table of sets notifies no sensor
-
-                def changed(_: None, key: Any, *__: Any, table: Any = table) -> None:
-                    self._reads.touched(table, key, write=True)
-
+                changed = lambda _, key, *__, table=table: self._reads.touched(table, key, write=True)  # noqa: E731
                 after(self._driver, table.data, "send_changelog_event", changed, USED)
             if getattr(getattr(table, "window", None), "expires", None) is not None:
-                # Faust removes expired windows from the store without a notification.
-
-                def popped(_: Any, key: Any, *__: Any, table: Any = table) -> None:
-                    self._reads.vanished(table, key)
-
+                # Faust removes expired windows from the store without a notification: each is a write.
+                popped = lambda _, key, *__, table=table: self._reads.touched_by(None, table, key)  # noqa: E731
                 after(self._driver, table.data, "pop", popped, USED)
             table.reads, table.changelogs, table.of_sets = self._reads, self, of_sets
             table.restored = self._driver.restored

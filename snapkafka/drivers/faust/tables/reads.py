@@ -130,31 +130,26 @@ class Reads:
 
     # -- keys ---------------------------------------------------------------------------------------------------
 
-    def touched(self, table: Any, key: Any, *, write: bool) -> None:
+    def touched(self, table: Any, key: Any, *, write: bool = False) -> None:
         """Note that the event running here reads or writes a key."""
-        try:
-            if get_ident() != self._driver.thread and self._elsewhere(table, key, write=write):
-                return
-            if self._machine.colours.tearing:
-                self._touched(self._driver.events.cause(), table, key, write=write)
-        except Exception as error:
-            self._driver.stand_down(USED, error)
+        if get_ident() != self._driver.thread and self._elsewhere(table, key, write=write):
+            return
+        if self._machine.colours.tearing:
+            self.touched_by(self._driver.events.cause(), table, key, write=write)
 
     @contained(USED)
-    def _touched(self, cause: Cause | None, table: Any, key: Any, *, write: bool = True) -> None:
+    def touched_by(self, cause: Cause | None, table: Any, key: Any, *, write: bool = True) -> None:
+        """Note that an event uses a key, in the thread of the loop; None: no event does."""
         colours = self._machine.colours
         if colours.tearing:
             self._driver.do(self._machine.torn(colours.touch(cause, table.name, key, write=write)))
 
     def note_lookup(self, table: Any, key: Any) -> None:
         """Note that the event running here has read a value that it can see change."""
-        try:
-            if not table.in_place or self._driver.absent:
-                self.touched(table, key, write=False)
-            elif get_ident() == self._driver.thread or not self._elsewhere(table, key, write=False):
-                self._held(table, key)
-        except Exception as error:
-            self._driver.stand_down(USED, error)
+        if not table.in_place or self._driver.absent:
+            self.touched(table, key)
+        elif get_ident() == self._driver.thread or not self._elsewhere(table, key, write=False):
+            self._held(table, key)
 
     def _held(self, table: Any, key: Any) -> None:
         cause = self._driver.events.cause()
@@ -162,10 +157,6 @@ class Reads:
             torn = self._machine.colours.hold(cause, table.name, key, unrecorded=not table.of_sets)
             if torn:
                 self._driver.do(self._machine.torn(torn))
-
-    def vanished(self, table: Any, key: Any) -> None:
-        """Note that a key was removed from the store without a record, as when a window expires: this is a write."""
-        self._touched(None, table, key)
 
     @contained(USED)
     def rewritten(self, table: Any) -> None:
@@ -175,7 +166,6 @@ class Reads:
 
     # -- whole tables -------------------------------------------------------------------------------------------
 
-    @contained(USED)
     def hold_whole(self, table: Any) -> None:
         """Note that the event running here iterates over a table, counts, compares or copies it: it may read any key
         until it ends."""
@@ -185,7 +175,7 @@ class Reads:
             return
         cause, colours = self._driver.events.cause(), self._machine.colours
         if cause is not None and cause in colours.running:
-            self._driver.do(self._machine.torn(self._machine.colours.iterate(cause, table.name)))
+            self._driver.do(self._machine.torn(colours.iterate(cause, table.name)))
         elif colours.tearing:
             self._driver.do(self._machine.torn(self._machine.colours.touch_whole(cause, table.name)))
 
@@ -198,7 +188,7 @@ class Reads:
             return driver.absent != ""
         with contextlib.suppress(RuntimeError):  # the loop is closed: nothing is taken in any more
             if write:
-                driver.loop.call_soon_threadsafe(self._touched, driver.events.cause(), table, key)
+                driver.loop.call_soon_threadsafe(self.touched_by, driver.events.cause(), table, key)
             elif table.name not in self.unnoted:
                 self.unnoted[table.name] = threading.current_thread().name
                 driver.loop.call_soon_threadsafe(self.note_threads)
@@ -239,7 +229,7 @@ def reporting(cls: Hashable, *, of_sets: bool) -> Any:
         does = getattr(original, name)
 
         def noted(self: Any, *args: Any) -> Any:
-            self.reads.note(note, self, *args)
+            self.reads.note(note, self.reads, self, *args)
             return does(self, *args)
 
         return noted
@@ -283,25 +273,13 @@ def reporting(cls: Hashable, *, of_sets: bool) -> Any:
     comes_in: tuple[Any, ...] = (on_changelog_event, apply_changelog_batch, persisted_offset)
     members: dict[str, Any] = {function.__name__: function for function in comes_in}
     members |= {name: changing(name) for name in CHANGES}
-    members |= {"clone": clone, "__contains__": noting("__contains__", _looks_for)}
-    members |= {name: noting(name, _goes_over) for name in ("__iter__", "__len__", "copy")}
+    members |= {"clone": clone, "__contains__": noting("__contains__", Reads.touched)}
+    members |= {name: noting(name, Reads.hold_whole) for name in ("__iter__", "__len__", "copy")}
     members |= {name: viewed(name, kind) for name, kind in VIEWS.items()}
     if of_sets:
-        members["__getitem__"] = noting("__getitem__", _looks_up)
+        members["__getitem__"] = noting("__getitem__", Reads.note_lookup)
     same = {name: getattr(original, name) for name in ("__qualname__", "__module__")}
     return type(original)(original.__name__, (original,), members | same)
-
-
-def _looks_for(table: Any, key: Any) -> None:
-    table.reads.touched(table, key, write=False)
-
-
-def _looks_up(table: Any, key: Any) -> None:
-    table.reads.note_lookup(table, key)
-
-
-def _goes_over(table: Any) -> None:
-    table.reads.hold_whole(table)
 
 
 #: What a view does with the whole table. Whether a key is in it is a look-up by that key.
@@ -322,7 +300,7 @@ def _view_of(kind: Any, uses: Uses) -> Any:
     def reporting(use: Callable[..., Any]) -> Callable[..., Any]:
         def used(self: Any, *args: Any) -> Any:
             table = self._mapping
-            table.reads.note(_goes_over, table)
+            table.reads.note(table.reads.hold_whole, table)
             return use(self._view, *args)
 
         return used
