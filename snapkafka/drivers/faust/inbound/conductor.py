@@ -42,10 +42,15 @@ class IncomingRecords:
         return partial(self.plainly, take_in) if partition is None else partition.on_message
 
     def plainly(self, take_in: Callback, message: Any) -> Awaitable[Any]:
-        """Take in a record after a fault of ours: a marker goes to no agent, and no agent sees our header."""
-        if _is_marker(message):
+        """Take in a record after a fault of ours, by nothing that may have failed: a marker goes to no agent, and no
+        agent sees our header."""
+        key, headers = message.key, message.headers
+        if message.value is None and isinstance(key, bytes) and key.startswith(b"_sk:"):
             return self.take_out(message)
-        message.headers = _without_ours(message.headers)
+        if headers:
+            pairs = headers.items() if hasattr(headers, "items") else headers
+            rest = [pair for pair in pairs if pair[0] != "_sk"]
+            message.headers = rest if type(headers) is list else type(headers)(rest)
         return take_in(message)
 
     async def take_out(self, message: Any) -> None:
@@ -156,23 +161,3 @@ class _Partition:
             self._replies.reply_met(None if stamp is None else stamp.epoch)
         if self._tables is not None:
             self._tables.met(self._faust_tp, message.offset, stamp)
-
-
-# -- after a fault of ours: what `wire` does, by nothing that may have failed ------------------------------------------
-
-
-def _is_marker(message: Any) -> bool:
-    """Return whether a message is a marker, which no agent may get."""
-    key = message.key
-    return message.value is None and isinstance(key, bytes) and key.startswith(b"_sk:")
-
-
-def _without_ours(headers: Any) -> Any:
-    """Return the headers without ours, in their type; the same object if ours is not among them."""
-    if not headers:
-        return headers
-    pairs = list(headers.items() if hasattr(headers, "items") else headers)
-    rest = [pair for pair in pairs if pair[0] != "_sk"]
-    if len(rest) == len(pairs):
-        return headers
-    return rest if type(headers) is list else type(headers)(rest)
