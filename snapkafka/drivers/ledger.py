@@ -281,35 +281,29 @@ class LedgerFollower:
     def _has_read(self) -> bool:
         return self._wanted is None and self._machine.ledger.end >= self._goal
 
-    async def read_to(self, end: int) -> bool:
+    async def read_to(self, end: int) -> None:
         """Wait a little until the ledger has been read up to `end`."""
-        return await self._within(LEDGER_WAIT_S, lambda: self._machine.ledger.end >= end)
+        await self._within(LEDGER_WAIT_S, lambda: self._machine.ledger.end >= end)
 
-    async def for_identity(self) -> bool:
-        """Return whether this process has an id. Wait for it once, at most `LEDGER_WAIT_S` (R15); without an id the
-        app goes on."""
+    async def for_identity(self) -> None:
+        """Wait once for the id of this process, at most `LEDGER_WAIT_S` (R15); without an id the app goes on."""
         if self._host.absent or not self._host.started:
-            return False
+            return
         wait_s = LEDGER_WAIT_S if self._without_since is None else 0.0
-        if await self._within(wait_s, lambda: self._machine.process is not None):
-            return True
-        self.without_identity()
-        return False
+        if not await self._within(wait_s, lambda: self._machine.process is not None):
+            self.without_identity()
 
     def without_identity(self) -> None:
         """Note that the app goes on before this process has an id (R15)."""
         if self._without_since is None and self._host.started:
             self._without_since = self._host.loop.time()
 
-    async def for_inputs(self, moved_on: Callable[[], bool] = lambda: False) -> bool:
-        """Return whether the inputs just assigned are announced, and the ledger is read up to that record (R9). Wait a
-        little, unless the machine is doing without the ledger already. `moved_on`: there are others by now, so there is
-        nothing to wait for."""
+    async def for_inputs(self, moved_on: Callable[[], bool] = lambda: False) -> None:
+        """Wait a little until the inputs just assigned are announced, and the ledger is read up to that record (R9),
+        unless the machine is doing without the ledger already. `moved_on`: there are others by now."""
         wait_s = 0.0 if self._machine.absent else LEDGER_WAIT_S
-        if await self._within(wait_s, lambda: moved_on() or self._announced()):
-            return True
-        self.without_inputs()
-        return False
+        if not await self._within(wait_s, lambda: moved_on() or self._announced()):
+            self.without_inputs()
 
     def without_inputs(self) -> None:
         """Resume the inputs unannounced."""

@@ -188,7 +188,7 @@ class Participant(Process):
         try:
             async with asyncio.timeout(self.bounds.call_s):
                 await self.follower.until(lambda: bool(self.left) or self.process is not None)
-                self._require_here()
+                self.require_here()
                 assert self.process is not None
                 # Of two processes of one name the later has the higher id, so that is the generation: what the earlier
                 # one announces before it reads of the later moves nothing.
@@ -202,7 +202,7 @@ class Participant(Process):
             raise TimedOutError(
                 f"{self.node} got no id within {self.bounds.call_s:g} s", hint="check the broker; join again"
             ) from None
-        self._require_here()
+        self.require_here()
         require_alone(self.node, self.machine.ledger)
         self._inputs = {found.topic: found for found in starts.topics}
         if starts.topics:
@@ -238,10 +238,11 @@ class Participant(Process):
     def _leave(self, reason: str) -> None:
         if not self.left:
             self.left = reason
-            self._receiving.leave(reason)
+            self._receiving.let_go()
             self.notices.put_nowait(Left(reason))
 
-    def _require_here(self) -> None:
+    def require_here(self) -> None:
+        """Refuse a call of a process that has left."""
         if self.left:
             raise TriggerRefusedError(f"{self.node} no longer takes part: {self.left}", hint="join again")
 
@@ -281,7 +282,7 @@ class Participant(Process):
                 f"a record of {size:,} bytes is too large", hint=f"at most {self.bounds.record_bytes_max:,}"
             )
         async with self._sending:
-            self._require_here()
+            self.require_here()
             token = self._cause.set(None if cause is None else self._receiving.cause(*cause))
             try:
                 return await self._append(topic, key, value, partition)
@@ -306,8 +307,8 @@ class Participant(Process):
 
     def receive(self) -> AsyncIterator[KafkaRecord]:
         """Return the records of its inputs, once; see `HandedOutRecords.records`."""
-        self._require_here()
-        return self._receiving.records(self.node)
+        self.require_here()
+        return self._receiving.records()
 
     async def processed(self, positions: Sequence[Place]) -> None:
         """Note how far the process is, and commit that.
@@ -316,7 +317,7 @@ class Participant(Process):
             BadInputError: a position goes back, or beyond what was received; nothing is noted then.
             SnapkafkaError: it is noted, but not committed; call again.
         """
-        self._require_here()
+        self.require_here()
         self._receiving.move(self._receiving.merged(positions))
         await self._receiving.commit()
 
@@ -333,7 +334,7 @@ class Participant(Process):
             hint = f"give it in chunks of at most {most.chunk_bytes_max:,}"
             raise BadInputError(f"state_data has {len(data):,} bytes", hint=hint)
         key = key_of(channel, chunk)
-        self._require_here()
+        self.require_here()
         asked, given = self._asked_for(snapshot_id), self._given
         if asked is None:
             return False
@@ -361,13 +362,13 @@ class Participant(Process):
             BadInputError: a state cannot have these positions; the process has not turned red.
             BrokerUnavailableError: unknown whether it succeeded; call it again.
         """
-        self._require_here()
+        self.require_here()
         asked = self._asked_for(snapshot_id)
         if asked is None:
             return False
         self._receiving.merged(positions, of_state=True)
         await self._check_inputs()
-        self._require_here()
+        self.require_here()
         for key in sorted(self._standing - self._given.keys()):  # of an earlier state
             await self._append(self._state.topic, key, None, 0)
             self._standing.discard(key)

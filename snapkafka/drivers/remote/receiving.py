@@ -14,15 +14,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
 from snapkafka.kafka.records.read import KafkaConsumer, KafkaRecord
 from snapkafka.protocol import Cause, TopicPartition
 
 from ..gate import Gate
-from ..process import Process
 from .inputs import READER, Bounds
+
+if TYPE_CHECKING:
+    from .participant import Participant
 
 #: One look at Kafka; what was let go is read at the next one.
 READ_MS: Final = 250
@@ -33,7 +35,7 @@ class HandedOutRecords:
     valid position <= `received`. `begun` is one past the last record that it has named as the cause of a send: that is
     in the log, so a state without that record cannot belong to the same instant."""
 
-    def __init__(self, host: Process, consumer: KafkaConsumer, *, bounds: Bounds) -> None:
+    def __init__(self, host: Participant, consumer: KafkaConsumer, *, bounds: Bounds) -> None:
         self._host, self._machine, self._do = host, host.machine, host.do
         self._consumer, self._bounds = consumer, bounds
         self._gate = Gate(host)
@@ -45,7 +47,6 @@ class HandedOutRecords:
         self._streams = False
         self._reading = asyncio.Lock()
         self._news = asyncio.Event()
-        self._left = ""
         self._committed: dict[TopicPartition, int] = {}
         self._committing = asyncio.Lock()
 
@@ -61,22 +62,21 @@ class HandedOutRecords:
         self._held.clear()
         self._news.set()
 
-    def leave(self, reason: str) -> None:
-        self._left = reason
-        self._news.set()
-
     # -- to the process ---------------------------------------------------------------------------------------
 
-    async def records(self, node: str) -> AsyncIterator[KafkaRecord]:
+    async def records(self) -> AsyncIterator[KafkaRecord]:
         """Yield records until the process leaves; once, for who reads them again joins again."""
+        host = self._host
         if not self.processed:
-            raise BadInputError(f"{node} has no inputs", hint="name them in Join")
+            raise BadInputError(f"{host.node} has no inputs", hint="name them in Join")
         if self._streams:
-            raise TriggerRefusedError(f"{node} has received already", hint="join again: it starts anew then")
+            raise TriggerRefusedError(
+                f"{host.node} has received already", hint="join again: it starts anew then"
+            )
         self._streams = True
         while True:
             records = await self._read()
-            self._require_here(node)
+            host.require_here()
             for record in records:
                 if record.tp in self._held or not await self._passes(record):
                     continue
@@ -88,11 +88,7 @@ class HandedOutRecords:
                     )
                 self.received[record.tp] = record.offset + 1
                 yield record
-                self._require_here(node)
-
-    def _require_here(self, node: str) -> None:
-        if self._left:
-            raise TriggerRefusedError(f"{node} no longer takes part: {self._left}", hint="join again")
+                host.require_here()
 
     async def _read(self) -> list[KafkaRecord]:
         """Read of the partitions that are not held; wait for news if all are."""
@@ -102,7 +98,7 @@ class HandedOutRecords:
             await self._news.wait()
             return []
         async with self._reading:
-            return [] if self._left else await self._consumer.read(tps, READ_MS)
+            return [] if self._host.left else await self._consumer.read(tps, READ_MS)
 
     async def _passes(self, record: KafkaRecord) -> bool:
         """Return whether a record goes to the process now; one that has to wait is read again."""

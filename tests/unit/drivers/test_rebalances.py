@@ -39,17 +39,6 @@ async def worker() -> Any:
     return Worker()
 
 
-async def test_if_the_seek_fails_the_inputs_go_on_all_the_same(worker: Any) -> None:
-    async def seek() -> None:
-        raise ConnectionError
-
-    worker.consumer.seek_to_committed = seek
-    resume_last(worker, worker.consumer)
-    with pytest.raises(ConnectionError):
-        await worker.recovery._resume_streams(worker.app.consumer_generation_id)
-    assert worker.consumer._get_active_partitions() == {INPUT}
-
-
 async def test_a_fetch_that_is_under_way_takes_nothing_where_no_partition_is_active(worker: Any) -> None:
     """aiokafka takes an empty set for all. What is resumed meanwhile it may take."""
     resume_last(worker, worker.consumer)

@@ -46,17 +46,11 @@ def resume_last(driver: Process, consumer: Any) -> None:
         if ours:
             consumer.resume_partitions(ours & consumer.assignment())
 
-    async def seek_paused() -> None:
-        try:
-            await seek()
-        except BaseException:
-            driver.note(RESUMES, resume)
-            raise
-
     def perform_seek() -> Any:
-        """Replace `Consumer.perform_seek`, which Faust calls right after it has resumed the inputs."""
+        """Replace `Consumer.perform_seek`, which Faust calls right after it has resumed the inputs. Whatever comes of
+        it, nothing is read before the flow resumes."""
         driver.note(RESUMES, pause)
-        return seek_paused()
+        return seek()
 
     def resume_all() -> None:
         resume_flow()
@@ -65,10 +59,8 @@ def resume_last(driver: Process, consumer: Any) -> None:
     async def getmany(active_partitions: set[Any] | None, **more: Any) -> Any:
         """Fetch as `Consumer._getmany` does. The active partitions may change while it waits."""
         only: Any = active_partitions
-        try:
-            only = None if active_partitions is None else ExactPartitions(active_partitions)
-        except Exception as error:
-            driver.stand_down(RESUMES, error)
+        if only is not None:
+            only = driver.note(RESUMES, ExactPartitions, only) or only
         return await fetch(active_partitions=only, **more)
 
     consumer.perform_seek, consumer.resume_flow, consumer._getmany = perform_seek, resume_all, getmany

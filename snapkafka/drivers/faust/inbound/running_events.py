@@ -145,7 +145,7 @@ class Events:
             return state  # an in-memory channel: no input of the snapshot
         cause = None
         try:
-            reading = stream.__dict__.get("reading") or reading_of(stream)
+            reading = stream.reading
             if reading.replies:
                 return state, None
             if reading.current is not None:
@@ -176,7 +176,7 @@ class Events:
         state, cause = state or (None, None)
         self._notify_out(tp, offset, stream, event, state)
         try:
-            reading = stream.__dict__.get("reading") or reading_of(stream)
+            reading = stream.reading
             current = reading.current
             if current is None or not (current is cause or (cause is None and current[1:3] == (tp, offset))):
                 self._out_of_buffer(reading, (tp, offset), cause)
@@ -333,15 +333,6 @@ class Events:
         """Return the names of the agents that read an input."""
         names = {stream.reading.name for stream in self.streams if tp.topic in topics_of(stream)}
         return tuple(sorted(names)) or (OUTSIDE,)
-
-
-def reading_of(stream: Any) -> StreamRecords:
-    """Return the records that a stream is working on; a stream that was not created by `app.stream` has less (no
-    batches, no `noack`)."""
-    reading: StreamRecords | None = stream.__dict__.get("reading")
-    if reading is None:
-        reading = stream.reading = StreamRecords(agent_of(stream) or OUTSIDE)
-    return reading
 
 
 def agent_of(stream: Any) -> str:
