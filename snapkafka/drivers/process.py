@@ -124,11 +124,7 @@ class Process(MachineDriver):
             return
         self.absent = f"failed {what} ({error!r})"
         self.log_failed(what, error)
-        if self.loop is None or threading.get_ident() == self.thread:
-            self.withdraw()
-            return
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the app has stopped
-            self.loop.call_soon_threadsafe(self.withdraw)
+        self.in_loop(self.withdraw)
 
     def note(self, what: str, function: Callable[..., T], *args: Any) -> T | None:
         """Call a function of ours in the midst of the app's own work; None after a fault, when this worker stands
@@ -217,12 +213,15 @@ class Process(MachineDriver):
 
     def runs_here(self) -> bool:
         """Return whether this is the thread of the app's loop. Before the app starts there is no other."""
-        if self.loop is None:
-            return True
-        try:
-            return asyncio.get_running_loop() is self.loop
-        except RuntimeError:
-            return False
+        return self.loop is None or threading.get_ident() == self.thread
+
+    def in_loop(self, function: Callable[..., object], *args: Any) -> None:
+        """Call a function in the thread of the app's loop: at once, if that is this one."""
+        if self.runs_here():
+            function(*args)
+            return
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the app has stopped
+            self.loop.call_soon_threadsafe(function, *args)
 
     @property
     def participating(self) -> bool:

@@ -8,7 +8,6 @@ app waits for either. R15 names the exceptions: the start, a rebalance, and a re
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 from snapkafka.config import Config
@@ -102,11 +101,7 @@ class FaustDriver(Process):
 
     def reading_moved(self, tp: TopicPartition, start: int | None, end: int, why: WhyUnread) -> None:
         """Note it in the thread of the app; the consumer has its own."""
-        if self.runs_here():
-            super().reading_moved(tp, start, end, why)
-        else:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the app has stopped
-                self.loop.call_soon_threadsafe(super().reading_moved, tp, start, end, why)
+        self.in_loop(super().reading_moved, tp, start, end, why)
 
     def report(self, record: Report) -> None:
         self.recorder.take(record)

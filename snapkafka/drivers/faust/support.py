@@ -8,8 +8,9 @@ line here, and a run of all tests.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
@@ -18,6 +19,8 @@ from snapkafka.logs import about
 logger = logging.getLogger("snapkafka")
 
 Step = Callable[[], Awaitable[None]]
+#: What is asked of aiokafka's consumer, in its thread.
+Ask = Callable[[Any], Coroutine[Any, Any, Any]]
 #: The releases of each package that is hooked into.
 KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "faust-streaming": ("0.15.3",),
@@ -57,6 +60,19 @@ def refusal(app: Any) -> str:
     if name := next((name for name in REFUSED if getattr(conf, name)), ""):
         return f"this app has {name}=True, and workers take part without it only"
     return ""
+
+
+def in_consumer(consumer: Any, ask: Ask) -> asyncio.Future[Any]:
+    """Start `ask(client)` at once in the thread of Faust's consumer, beside the queue for Faust's own calls."""
+    from faust.exceptions import ConsumerNotStarted
+
+    thread = consumer._thread
+    work = ask(thread._ensure_consumer())
+    try:
+        return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, thread.thread_loop))
+    except RuntimeError as error:
+        work.close()
+        raise ConsumerNotStarted("its thread has ended") from error
 
 
 def at_start(app: Any, *, before: Step | None = None, after: Step | None = None) -> None:

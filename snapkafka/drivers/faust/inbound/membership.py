@@ -21,10 +21,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka.errors import ConsumerStoppedError
-from faust.exceptions import ConsumerNotStarted, NotReady
+from faust.exceptions import NotReady
 
 from snapkafka.errors import InstallError
 from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked
@@ -36,6 +37,7 @@ from ...process import CLUSTER_AT_FAULT
 from ...reading import watch_positions
 from ..describe import internal_topics, runs_no_agents
 from ..restores import crash_if_refused, keep_metadata
+from ..support import Ask, in_consumer
 from .running_events import RUNS
 
 if TYPE_CHECKING:
@@ -45,8 +47,6 @@ if TYPE_CHECKING:
 MAY_PASS: Final = (*CLUSTER_AT_FAULT, ConsumerStoppedError, NotReady)
 TRIES_AGAIN: Final = "this worker runs without snapshots, and tries again"
 
-#: What is asked of the consumer's client, in its thread.
-Ask = Callable[..., Coroutine[Any, Any, Any]]
 #: What was assigned, but for positions, and the readers of each input.
 Assignment = tuple[InputsAssigned, Mapping[TopicPartition, tuple[str, ...]]]
 
@@ -140,7 +140,7 @@ class Membership:
         none. The consumer is left as it is: a seek of ours would move what Faust takes for read."""
         driver, tables = self._driver, self._driver.tables
         with driver.failing_open("to announce its inputs"):
-            starts = {tp: self._in_consumer(starts_at, tp) for tp in readers}
+            starts = {tp: in_consumer(self._consumer, partial(starts_at, tp)) for tp in readers}
             try:
                 positions = await asyncio.gather(*(self._position(tp, it) for tp, it in starts.items()))
                 await self._bound_effects(readers)
@@ -154,12 +154,12 @@ class Membership:
             driver.feed(replace(assigned, inputs=inputs))
 
     async def _position(self, tp: TopicPartition, start: asyncio.Future[int | None]) -> int:
-        position: int | None = await self._answer(committed, tp)
+        position: int | None = await self._answer(lambda client: client.committed(tp))
         if position is None:
             position = await start
         while position is None:
             await asyncio.sleep(RETRY_S)
-            position = await self._answer(committed, tp)
+            position = await self._answer(lambda client: client.committed(tp))
         return position
 
     async def _bound_effects(self, tps: Iterable[TopicPartition]) -> None:
@@ -167,29 +167,19 @@ class Membership:
         by now."""
         tables = self._driver.tables
         if unknown := [tp for tp in tps if tables.holds and tp not in tables.bounds]:
-            ends = await self._answer(log_ends, unknown)
+            ends = await self._answer(lambda client: client.end_offsets(unknown))
             tables.bounds.update({TopicPartition(*tp): end for tp, end in ends.items()})
 
-    async def _answer(self, ask: Ask, *args: Any) -> Any:
+    async def _answer(self, ask: Ask) -> Any:
         """Ask until there is an answer, while the cluster is at fault; log the first failure."""
         while True:
             try:
-                return await self._in_consumer(ask, *args)
+                return await in_consumer(self._consumer, ask)
             except MAY_PASS as error:
                 if not self._said:
                     self._driver.log_failed("to announce its inputs", error, TRIES_AGAIN)
                 self._said = True
             await asyncio.sleep(RETRY_S)
-
-    def _in_consumer(self, ask: Ask, *args: Any) -> asyncio.Future[Any]:
-        """Start `ask(client, ...)` at once in the consumer's thread, beside the queue for Faust's own calls."""
-        thread = self._consumer._thread
-        work = ask(thread._ensure_consumer(), *args)
-        try:
-            return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, thread.thread_loop))
-        except RuntimeError as error:  # the thread has ended
-            work.close()
-            raise ConsumerNotStarted("its thread has ended") from error
 
 
 def assignment_of(driver: FaustDriver, consumer: Any) -> Assignment:
@@ -216,7 +206,7 @@ def assignment_of(driver: FaustDriver, consumer: Any) -> Assignment:
     return assigned, {tp: driver.events.readers(tp) for tp in inputs}
 
 
-async def starts_at(client: Any, tp: TopicPartition) -> int | None:
+async def starts_at(tp: TopicPartition, client: Any) -> int | None:
     """Return where the consumer starts. Nothing of the input has been handed out when this is asked, and a consumer
     that has just decided where to start answers before it can fetch anything from there."""
     try:
@@ -224,12 +214,3 @@ async def starts_at(client: Any, tp: TopicPartition) -> int | None:
     except Exception:
         return None  # a commit will tell
     return position
-
-
-async def committed(client: Any, tp: TopicPartition) -> int | None:
-    position: int | None = await client.committed(tp)
-    return position
-
-
-async def log_ends(client: Any, tps: list[TopicPartition]) -> Any:
-    return await client.end_offsets(tps)

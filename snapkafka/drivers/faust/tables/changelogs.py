@@ -7,7 +7,6 @@ that of the process that wrote it (R6); its cause shows up to which offset the i
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +16,7 @@ from snapkafka.wire import headers as wire
 
 from ...patches import after
 from ..describe import in_transactions
+from ..support import in_consumer
 from .reads import USED, is_fixed, reporting
 
 if TYPE_CHECKING:
@@ -53,11 +53,7 @@ def recover_to_the_end(app: Any, consumer: Any) -> None:
     async def ends(*tps: Any) -> Mapping[Any, Any]:
         if not tps or not in_transactions(app):
             return await highwaters(*tps)  # type: ignore[no-any-return]
-        thread = consumer._thread
-        asked = asyncio.run_coroutine_threadsafe(
-            thread._ensure_consumer().end_offsets(tps), thread.thread_loop
-        )
-        found: Mapping[Any, Any] = await asyncio.wrap_future(asked)
+        found: Mapping[Any, Any] = await in_consumer(consumer, lambda client: client.end_offsets(tps))
         return found
 
     consumer.highwaters = ends

@@ -17,7 +17,6 @@ may be kept as long as its owner likes, and reads the table whenever it is used:
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import decimal
 import enum
@@ -186,12 +185,11 @@ class Reads:
         driver = self._driver
         if driver.thread is None or driver.absent:
             return driver.absent != ""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing is taken in any more
-            if write:
-                driver.loop.call_soon_threadsafe(self.touched_by, driver.events.cause(), table, key)
-            elif table.name not in self.unnoted:
-                self.unnoted[table.name] = threading.current_thread().name
-                driver.loop.call_soon_threadsafe(self.note_threads)
+        if write:
+            driver.in_loop(self.touched_by, driver.events.cause(), table, key)
+        elif table.name not in self.unnoted:
+            self.unnoted[table.name] = threading.current_thread().name
+            driver.in_loop(self.note_threads)
         return True
 
     @contained(USED)
