@@ -102,7 +102,7 @@ NIGHTLY = pytest.mark.nightly
     [
         ("BROKEN", "connection_of", "failed to start", False),
         ("BROKEN", "hello_of", "failed to join", False),
-        ("BROKEN", "committed", "failed to announce its inputs", True),
+        ("BROKEN", "in_consumer", "failed to announce its inputs", True),
         pytest.param("BROKEN", "assignment_of", "failed to announce its inputs", True, marks=NIGHTLY),
         ("BROKEN", "watch_streams", "failed to patch Faust", False),
         ("BROKEN", "Recorder", "failed to create its recorder", False),

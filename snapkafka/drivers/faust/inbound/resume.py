@@ -59,8 +59,10 @@ def resume_last(driver: Process, consumer: Any) -> None:
     async def getmany(active_partitions: set[Any] | None, **more: Any) -> Any:
         """Fetch as `Consumer._getmany` does. The active partitions may change while it waits."""
         only: Any = active_partitions
-        if only is not None:
-            only = driver.note(RESUMES, ExactPartitions, only) or only
+        try:
+            only = None if only is None else ExactPartitions(only)
+        except Exception as error:
+            driver.stand_down(RESUMES, error)
         return await fetch(active_partitions=only, **more)
 
     consumer.perform_seek, consumer.resume_flow, consumer._getmany = perform_seek, resume_all, getmany
