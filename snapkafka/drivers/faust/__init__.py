@@ -95,8 +95,6 @@ def _install_fork(app: Any, namespace: str | None, config: Settings, switch: str
     try:
         if problem := fork_problem(fork):
             raise ForkIsolationError(problem)
-        if switch == "off":
-            raise ForkIsolationError(f"{SWITCH} is off")
         settings = _checked(namespace, config, switch)
         if settings.mode in ("off", "observe"):
             raise ForkIsolationError(f"the mode is {settings.mode}")

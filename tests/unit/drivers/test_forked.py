@@ -106,7 +106,7 @@ def test_the_namespace_and_the_declared_sources_are_of_the_fork() -> None:
 @pytest.mark.parametrize(
     ("environment_", "options", "why"),
     [
-        ({"SNAPKAFKA": "off"}, {}, "SNAPKAFKA is off"),
+        ({"SNAPKAFKA": "off"}, {}, "the mode is off"),
         ({"SNAPKAFKA": "observe"}, {}, "the mode is observe"),
         ({}, {"mode": "off"}, "the mode is off"),
         ({"SNAPKAFKA_FORK": "a.b"}, {}, "invalid name"),

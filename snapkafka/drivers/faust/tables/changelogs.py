@@ -15,7 +15,7 @@ from snapkafka.units import duration_ms
 from snapkafka.wire import headers as wire
 
 from ...patches import after
-from ..describe import in_transactions
+from ..describe import expires_ms, in_transactions, of_sets
 from ..support import in_consumer
 from .reads import USED, is_fixed, reporting
 
@@ -78,21 +78,21 @@ class Tables:
         from faust.stores.base import SerializedStore
 
         for table in self._driver.app.tables.values():
-            of_sets = hasattr(table.data, "send_changelog_event")
-            if of_sets:  # a table of sets notifies no sensor
+            sets = of_sets(table)
+            if sets:  # a table of sets notifies no sensor
                 changed = lambda _, key, *__, table=table: self._reads.touched(table, key, write=True)  # noqa: E731
                 after(self._driver, table.data, "send_changelog_event", changed, USED)
-            if getattr(getattr(table, "window", None), "expires", None) is not None:
+            if expires_ms(table):
                 # Faust removes expired windows from the store without a notification: each is a write.
                 popped = lambda _, key, *__, table=table: self._reads.touched_by(None, table, key)  # noqa: E731
                 after(self._driver, table.data, "pop", popped, USED)
-            table.reads, table.changelogs, table.of_sets = self._reads, self, of_sets
+            table.reads, table.changelogs, table.of_sets = self._reads, self, sets
             table.restored = self._driver.restored
             #: Does it hand out the objects that it keeps, and has it any that can change?
-            table.keeps_objects = of_sets or not isinstance(table.data, SerializedStore)
-            table.in_place = of_sets
+            table.keeps_objects = sets or not isinstance(table.data, SerializedStore)
+            table.in_place = sets
             self._reads.attach(table)
-            table.__class__ = reporting(table.__class__, of_sets=of_sets)
+            table.__class__ = reporting(table.__class__, of_sets=sets)
 
     # -- changelogs -----------------------------------------------------------------------------------------------
 
@@ -150,7 +150,9 @@ class Tables:
         if table.keeps_objects and not table.in_place and not is_fixed(event.value):
             table.in_place = True
         if self._colours and (epoch := self._colours.pop(place, 0)):
-            key = _key(table, event.key)
+            key = table._to_key(event.key)
+            if table.of_sets:  # the operation precedes the key
+                key = key[1]
             machine = self._driver.machine
             self._driver.do(machine.torn(machine.colours.received(table.name, key, epoch)))
         return True
@@ -160,9 +162,3 @@ class Tables:
         if tp not in self._asked:
             self._asked.add(tp)
             self.holds |= offset is not None
-
-
-def _key(table: Any, key: Any) -> Any:
-    """Return the key as agents use it; in the changelog of a table of sets the operation precedes it."""
-    key = table._to_key(key)
-    return key[1] if hasattr(table.data, "send_changelog_event") else key
