@@ -15,7 +15,7 @@ from snapkafka.errors import BadInputError
 from snapkafka.logs import about
 from snapkafka.protocol.records import Agent, Table
 
-from .describe import agents_of, expires_ms, in_transactions, of_sets, table_of, uncaptured
+from .describe import agents_of, in_transactions, table_of, uncaptured
 from .support import at_start, not_as_expected, refusal
 
 logger = logging.getLogger("snapkafka")
@@ -118,12 +118,3 @@ def _findings(app: Any, agents: Sequence[Agent]) -> Iterator[tuple[str, Weight, 
     for what in uncaptured(app):
         do = "give it a topic, or send nothing through it that a restore needs (docs/reference/features.md)"
         yield "not-captured", problem, what, do
-    for table in app.tables.values():
-        if expires := expires_ms(table):
-            alive = f"windows of {expires / 1_000:g} s and the same retention"
-            do = "after the first start `snapkafka doctor -v` prints the command that raises it"
-            yield "windows", note, f"table {table.name} has {alive}: too short for assembly", do
-        elif of_sets(table):
-            what = f"table {table.name} holds sets: those that do not change within the cluster's retention are lost"
-            do = "after the first start `snapkafka doctor -v` prints the command that removes the limit"
-            yield "sets", note, what, do
