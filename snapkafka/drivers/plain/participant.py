@@ -349,17 +349,10 @@ class Participant(ABC):
             await host.follower.changed()
 
     async def leave(self, *, in_order: bool) -> None:
-        """Append `Bye`, and close our own clients. `in_order`: all that was sent is acknowledged; otherwise the next
-        snapshot finds out that this process is gone (R12)."""
+        """Leave as `Process.stop` does; nothing of it is raised."""
         host = self.host
         try:
-            if in_order and host.started:
-                await host.stop()
-            else:
-                if host.started:
-                    await host.end_tasks()
-                    await host.ledger.close()
-                await host.admin.close()
+            await (host.stop(in_order=in_order) if host.started else host.admin.close())
         except Exception as error:
             host.log_failed("to leave", error)
         host.absent = host.absent or "has left"
