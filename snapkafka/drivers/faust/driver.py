@@ -141,7 +141,7 @@ class FaustDriver(Process):
     async def join_as(self, topics: Any) -> None:
         """Join as a consumer of these topics."""
         self.tables.attach()
-        hello = await hello_of(self, topics, by_threads=self.reads.by_threads())
+        hello = await hello_of(self, topics)
         report_lacks(self, hello)
         await self.join_usable(hello)
 

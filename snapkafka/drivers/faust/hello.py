@@ -34,7 +34,7 @@ def process_hello(host: Process, **more: Any) -> Hello:
     return hello_from_here(name, mode=host.config.mode, **more)
 
 
-async def hello_of(host: Process, topics: Any, *, by_threads: tuple[str, ...] = ()) -> Hello:
+async def hello_of(host: Process, topics: Any) -> Hello:
     """Return a `Hello` with what this worker reads: its subscription without Faust's own topics (changelogs, leader,
     replies)."""
     app = host.app
@@ -52,7 +52,7 @@ async def hello_of(host: Process, topics: Any, *, by_threads: tuple[str, ...] = 
             if topic in described
         ),
         tables=tuple(table_of(table, described.get(table.changelog_topic_name)) for table in tables),
-        uncaptured=(*uncaptured(app), *by_threads),
+        uncaptured=tuple(uncaptured(app)),
         sources=host.config.sources,
         retention=await _retention(host, sorted(changelogs & described.keys())),
         reset=app.conf.consumer_auto_offset_reset,

@@ -263,8 +263,7 @@ async def test_a_thread_reads_for_running_events(worker: Worker, caplog: pytest.
     worker.cut()
     worker.event(2)(lambda: write_number(worker))
     assert worker.torn == [0, 1]
-    (line,) = [record.message for record in caplog.records if "reads table numbers" in record.message]
-    assert worker.driver.reads.by_threads()[0] in line
+    assert len([record for record in caplog.records if "reads table numbers" in record.message]) == 1
 
 
 async def test_what_a_thread_writes_counts_in_the_loop(worker: Worker) -> None:

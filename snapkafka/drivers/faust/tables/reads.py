@@ -72,13 +72,12 @@ class Reads:
 
     Attributes:
         unnoted: table -> the thread that has read it, and the machine does not know yet.
-        first_threads: table -> the first thread besides the loop's that has read it.
     """
 
     def __init__(self, driver: FaustDriver) -> None:
         self._driver, self._machine = driver, driver.machine
         self.unnoted: dict[str, str] = {}
-        self.first_threads: dict[str, str] = {}
+        self._logged: set[str] = set()  # tables that another thread has read
 
     def note(self, what: Callable[..., T], *args: Any) -> T | None:
         """Note something, in the midst of the app's own work (R15); None after a fault of ours."""
@@ -199,17 +198,14 @@ class Reads:
             table, thread = self.unnoted.popitem()
             for event in list(self._machine.colours.running):
                 self._driver.do(self._machine.torn(self._machine.colours.iterate(event, table)))
-            if table not in self.first_threads:
-                self.first_threads[table] = thread
-                self._driver.log("%s", self.by_threads()[-1])
-
-    def by_threads(self) -> tuple[str, ...]:
-        """Name the state that no snapshot holds, as other threads read it."""
-        return tuple(
-            f"thread {thread} reads table {table}: that counts for all events that run at the time; what it hands on"
-            " to later ones is in no snapshot"
-            for table, thread in self.first_threads.items()
-        )
+            if table not in self._logged:
+                self._logged.add(table)
+                self._driver.log(
+                    "thread %s reads table %s: that counts for all events that run at the time; what it hands on to"
+                    " later ones is in no snapshot",
+                    thread,
+                    table,
+                )
 
 
 # -- the classes of tables ---------------------------------------------------------------------------------------------
