@@ -9,7 +9,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as KafkaPartition
 
-from snapkafka.drivers.faust.inbound.membership import committed, starts_at
+from snapkafka.drivers.faust.inbound.membership import starts_at
 from snapkafka.kafka import KafkaTopicAdmin
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
@@ -52,6 +52,6 @@ async def test_r14_where_it_started_is_reported_later_too(
                 await producer.send_and_wait(topic, b"since")
             await until(lambda: (consumer.highwater(place) or 0) > start)
             await admin.delete_records(tp, 2)
-            assert await committed(consumer, tp) is None
-            assert await starts_at(consumer, tp) == start
+            assert await consumer.committed(place) is None
+            assert await starts_at(tp, consumer) == start
         await other.abort_transaction()
