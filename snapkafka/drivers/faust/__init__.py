@@ -9,7 +9,7 @@ from typing import Any, Final, Unpack
 from snapkafka.config import SETTINGS, Config, Settings
 from snapkafka.errors import ForkIsolationError, InstallError
 
-from .support import run_without
+from .support import not_as_expected, run_without
 
 #: The environment variable that goes before `Config.mode`.
 SWITCH: Final = "SNAPKAFKA"
@@ -47,22 +47,15 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
     namespace = os.environ.get(NAMESPACE) if namespace is None else namespace
     if fork:
         return _install_fork(app, namespace, config, switch, fork)
-    if switch == "off":
-        # whatever the other settings: one that this release does not know is no reason to fail
-        run_without(app, f"{SWITCH}=off")
-        return None
-    settings = _checked(namespace, config, switch)
-    if settings.mode == "off":
-        run_without(app, "snapkafka is disabled")
-        return None
-    if settings.mode == "observe":
-        run_without(app, "snapkafka only observes")
-        from .offline import describe_when_started
+    # Switched off, a setting that this release does not know is no reason to fail.
+    settings = Config(namespace="", mode="off") if switch == "off" else _checked(namespace, config, switch)
+    if settings.mode in ("off", "observe"):
+        run_without(app, f"the mode of snapkafka is {settings.mode}")
+        if settings.mode == "observe":
+            from .offline import describe_when_started
 
-        describe_when_started(app)
+            describe_when_started(app)
         return None
-    from .support import not_as_expected
-
     try:
         from .driver import FaustDriver
         from .hooks import install_hooks
@@ -89,8 +82,6 @@ def _install_fork(app: Any, namespace: str | None, config: Settings, switch: str
         InstallError: says why.
     """
     from snapkafka.protocol.forking import fork_problem, prefixed
-
-    from .support import not_as_expected
 
     try:
         if problem := fork_problem(fork):

@@ -120,7 +120,7 @@ def test_a_fork_without_snapkafka_does_not_start(
     for name, value in environment_.items():
         monkeypatch.setenv(name, value)
     if "Faust" in why:
-        monkeypatch.setattr("snapkafka.drivers.faust.support.not_as_expected", lambda: ["faust.App.gone"])
+        monkeypatch.setattr("snapkafka.drivers.faust.not_as_expected", lambda: ["faust.App.gone"])
     with pytest.raises(InstallError, match=why) as caught:
         snapkafka.install(shop(), namespace="ns", **options)
     assert str(caught.value).startswith(f"SNAPKAFKA_FORK={os.environ['SNAPKAFKA_FORK']}: ")
