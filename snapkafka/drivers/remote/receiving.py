@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
 from snapkafka.kafka.records.read import KafkaConsumer, KafkaRecord
@@ -22,9 +22,6 @@ from snapkafka.protocol import Cause, TopicPartition
 
 from ..gate import Gate
 from .inputs import READER, Bounds
-
-if TYPE_CHECKING:
-    from .participant import Participant
 
 #: One look at Kafka; what was let go is read at the next one.
 READ_MS: Final = 250
@@ -35,7 +32,7 @@ class HandedOutRecords:
     valid position <= `received`. `begun` is one past the last record that it has named as the cause of a send: that is
     in the log, so a state without that record cannot belong to the same instant."""
 
-    def __init__(self, host: Participant, consumer: KafkaConsumer, *, bounds: Bounds) -> None:
+    def __init__(self, host: Any, consumer: KafkaConsumer, *, bounds: Bounds) -> None:  # `host`: a `Participant`
         self._host, self._machine, self._do = host, host.machine, host.do
         self._consumer, self._bounds = consumer, bounds
         self._gate = Gate(host)
