@@ -32,7 +32,8 @@ class HandedOutRecords:
     valid position <= `received`. `begun` is one past the last record that it has named as the cause of a send: that is
     in the log, so a state without that record cannot belong to the same instant."""
 
-    def __init__(self, host: Any, consumer: KafkaConsumer, *, bounds: Bounds) -> None:  # `host`: a `Participant`
+    def __init__(self, host: Any, consumer: KafkaConsumer, *, bounds: Bounds) -> None:
+        # the `Participant`, which imports this module
         self._host, self._machine, self._do = host, host.machine, host.do
         self._consumer, self._bounds = consumer, bounds
         self._gate = Gate(host)
