@@ -124,12 +124,12 @@ class LedgerFollower:
 
     def take(self, read: Entry) -> None:
         """Feed the next record of the ledger; count the snapshots that it decides."""
-        if self._unread:
-            self._unread = ""
-            self._host.log("the ledger is read again")
         ledger, metrics, process = self._machine.ledger, self._host.metrics, self._machine.process
         before = list(ledger.open.values())
         self._host.feed(LedgerRead(offset=read.offset, record=read.record))
+        if self._unread and self._machine.process is not None:
+            self._unread = ""
+            self._host.log("the ledger is read, and process %s takes part", self._machine.process)
         if self._machine.process not in (None, process):
             self._joined(read)
         metrics.count("ignored", "ledger-garbage", read.record is None)

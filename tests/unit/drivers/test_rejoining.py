@@ -1,5 +1,4 @@
-"""A ledger that is made anew, loses its tail, or gets late what a worker has to say, under a running driver: what is
-written to it (R9, R11, R15)."""
+"""What is written to a ledger that is recreated, loses its tail, or gets late what a worker says (R9, R11, R15)."""
 
 from __future__ import annotations
 
@@ -17,6 +16,7 @@ from snapkafka.config import Config
 from snapkafka.drivers import FaustDriver
 from snapkafka.drivers import ledger as follower
 from snapkafka.drivers.faust.inbound import membership
+from snapkafka.errors import BrokerUnavailableError
 from snapkafka.kafka import LedgerCutShortError, LedgerRecreatedError
 from snapkafka.ports import Entry
 from snapkafka.protocol import (
@@ -107,9 +107,7 @@ async def make_anew(driver: Any, ledger: Remade) -> None:
     await until(lambda: driver.ledgers == 1 and driver.machine.process is not None)
 
 
-async def test_a_new_ledger_gets_nothing_before_it_is_open_and_nothing_that_was_meant_for_the_old_one() -> (
-    None
-):
+async def test_a_new_ledger_gets_nothing_before_it_is_open_nor_what_was_meant_for_the_old_one() -> None:
     """In the new ledger an old process id is somebody else's. And what is written to a topic before `open` has looked
     at it, which the broker may have made with settings that are for no one, is in the way of setting these right."""
     driver, ledger = await joined()
@@ -132,18 +130,15 @@ async def test_a_new_ledger_gets_nothing_before_it_is_open_and_nothing_that_was_
     await driver.stop()
 
 
-OLD_TTL_MS = 300
-
-
 async def test_r12_the_timer_of_a_snapshot_runs_out_in_its_own_ledger_only() -> None:
     """The first snapshot of the new ledger has the epoch of the last one of the old ledger, and all of its own time."""
-    driver, ledger = await joined()
-    old = ledger.put(Trigger(n=1, id="in the old one", ttl_ms=OLD_TTL_MS))
+    (driver, ledger), old_ttl_ms = await joined(), 300
+    old = ledger.put(Trigger(n=1, id="in the old one", ttl_ms=old_ttl_ms))
     await until(lambda: driver.machine.ledger.end > old)
     await make_anew(driver, ledger)
     new = ledger.put(Trigger(n=2, id="in the new one", ttl_ms=60_000))
     assert new == old, "or nothing is shown"
-    await asyncio.sleep(1.5 * OLD_TTL_MS / 1000)
+    await asyncio.sleep(1.5 * old_ttl_ms / 1000)
     assert not ledger.written(Abort)
     await driver.stop()
 
@@ -166,17 +161,21 @@ async def test_r6_an_epoch_of_the_old_ledger_tears_nothing_in_the_new_one() -> N
     await driver.stop()
 
 
-async def test_a_worker_joins_at_a_checkpoint_and_again_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It reads from there on; one that was behind, and finds its place gone, is a new process."""
+async def test_a_worker_joins_at_a_checkpoint_and_again_behind_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It reads from there on; one that was behind, and finds its place gone, is a new process. It says when it tries
+    again, and when it has joined."""
     monkeypatch.setattr("snapkafka.drivers.ledger.RETRY_S", 0.01)
     ledger = Remade()
     for n in range(20):
         ledger.put(Hello(n=n, app="tills", host="box", pid=n))
     await ledger.trim_to_checkpoint()
+    ledger.fault = BrokerUnavailableError("away")
     driver, _ = await joined(ledger=ledger)
     process = driver.machine.process
-    assert process == 21
-    assert len(list(driver.machine.ledger.living())) == 21
+    assert (process, len(list(driver.machine.ledger.living()))) == (21, 21)
+    assert ["again" in it for it in caplog.messages if "away" in it or "process 21" in it] == [True, False]
 
     ledger.may_read.clear()
     ledger.put(Hello(n=100, app="tills", host="box", pid=100))
