@@ -56,7 +56,7 @@ async def test_only_an_input_that_nobody_creates_is_missing(monkeypatch: pytest.
     assert [line.split()[1] for line in logged] == ["to-pay"]
     found = await hello(monkeypatch, "to-pay")
     assert (found.missing, [source.topic for source in found.inputs]) == ((), ["to-pay"])
-    assert found.reset == "earliest", "Faust's own"
+    assert (found.reset, found.session_ms) == ("earliest", 60_000), "Faust's own"
     assert (await hello(monkeypatch, declares=False)).missing == ("grouped-repartition", "to-pay")
 
 
