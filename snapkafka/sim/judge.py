@@ -18,11 +18,11 @@ partition.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from snapkafka.checks import CutView, in_flight, read_before, received
+from snapkafka.checks import CutView, read_before, received
 from snapkafka.checks.log import EXTERNAL, LogRecord
 from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
@@ -80,8 +80,7 @@ class Truth:
         records: the content of the logs.
         replays: whether its verdict lists replays.
         readers: per topic, the apps that read it.
-        stripped: the places of records that lost their headers in transit.
-        unstamped: the places of records that workers sent without a header, and the processes that answer for them.
+        unstamped: the places of records of workers that have no header, and the processes that answer for them.
     """
 
     view: CutView
@@ -90,7 +89,6 @@ class Truth:
     records: Sequence[LogRecord]
     replays: bool
     readers: Mapping[str, Collection[str]]
-    stripped: Set[tuple[TopicPartition, int]] = frozenset()
     unstamped: Mapping[tuple[TopicPartition, int], int] = field(default_factory=dict)
     at: dict[tuple[TopicPartition, int], LogRecord] = field(init=False)
     sources: dict[tuple[str, TopicPartition], InputCut] = field(init=False)
@@ -147,7 +145,7 @@ class Truth:
         if tp in self.view.changelogs:
             return self.view.in_state(record)
         answers = [
-            received(source, record.offset) or self.in_channel(record, source)
+            received(source, record.offset) or self.view.in_channel(record, source)
             for source in self.view.inputs.get(tp, ())
         ]
         return any(answers) if answers else None
@@ -156,10 +154,6 @@ class Truth:
         """Return whether a record was sent by a process that had joined by the trigger, and is not part of the
         snapshot."""
         return EXTERNAL < record.process < self.view.epoch and record.process not in self.view.processes
-
-    def in_channel(self, record: LogRecord, source: InputCut) -> bool:
-        """Return whether a record is a message of the snapshot. A record that lost its header is external to it."""
-        return (record.tp, record.offset) not in self.stripped and self.view.in_channel(record, source)
 
     def execution_in(self, execution: Execution) -> bool | None:
         """Return whether an execution is in the snapshot; None: its app or input is not part of it."""
@@ -287,33 +281,15 @@ def _whole(truth: Truth, runs: list[Execution]) -> Iterator[Violation]:
 
 def _channels(truth: Truth) -> Iterator[Violation]:
     """Check that every app that reads a partition agrees on what was sent before: it is received, or in its channel."""
-    born_red = (r for r in truth.at.values() if r.process >= truth.view.epoch and not r.marker)
-    for record in born_red:
-        if any(received(source, record.offset) for source in truth.view.inputs.get(record.tp, ())):
-            yield Violation(
-                "channels", f"{record.tp}@{record.offset} was received, its sender is not in the snapshot"
-            )
-    for tp, sources in truth.view.inputs.items():
-        for record in (
-            r
-            for (place, _), r in truth.at.items()
-            if place == tp and r.process >= 0 and not (r.marker or truth.outsiders(r))
-        ):
-            counted = {
-                source.app: received(source, record.offset) or truth.in_channel(record, source)
-                for source in sources
-            }
-            if len(set(counted.values())) > 1:
-                yield Violation(
-                    "channels", f"{tp}@{record.offset} was sent before for one app only: {counted}"
-                )
-            for source in sources:
-                sent = truth.view.in_channel(record, source)
-                if sent and not truth.in_channel(record, source):
-                    what = f"{tp}@{record.offset} was sent before, and is missing in the channels of the snapshot"
-                    yield Violation("channels", what)
-                if sent and not in_flight(source, record.offset):
-                    yield Violation("channels", f"{tp}@{record.offset} is in a channel and was received")
+    for (tp, offset), record in truth.at.items():
+        sources = truth.view.inputs.get(tp, ())
+        if record.marker or record.process < 0 or not sources:
+            continue
+        if record.process >= truth.view.epoch and any(received(source, offset) for source in sources):
+            yield Violation("channels", f"{tp}@{offset} was received, its sender is not in the snapshot")
+        counted = {it.app: received(it, offset) or truth.view.in_channel(record, it) for it in sources}
+        if len(set(counted.values())) > 1 and not truth.outsiders(record):
+            yield Violation("channels", f"{tp}@{offset} was sent before for one app only: {counted}")
 
 
 def _unread(truth: Truth) -> Iterator[Violation]:

@@ -12,7 +12,6 @@ from snapkafka.checks import (
     CutView,
     Finding,
     LogBounds,
-    LogRecord,
     Verdict,
     bounds_findings,
     decide,
@@ -35,6 +34,8 @@ from .world.world_plan import WorldPlan, make_plan
 
 #: The liveness phase: a snapshot triggered when nothing goes wrong any more is captured within so many steps.
 LIVENESS_STEPS = 40_000
+#: Its names, attempt by attempt: the reports of each show who sends where.
+ATTEMPTS: Final = ("at the end", "again", "once more", "at last")
 #: So many records come in before a snapshot that must be aligned, and so many steps after each.
 LOAD: Final = 8
 #: The checks of its logs. No record here has a key, so there is no V3.
@@ -93,7 +94,6 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
         return [], None
     captured = world.fold.captured(epoch)
     if ran := world.ran.get((world.broker.ledger_id, epoch)):
-        world.count("ran_since")
         captured = replace(captured, contaminated=captured.contaminated or ran)
     records = world.broker.records()
     view = CutView(captured, _bounds(world) if world.plan.recreated else None)
@@ -102,7 +102,8 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
         if any(view.in_channel(record, source) for source in view.inputs.get(record.tp, ())):
             world.count("in_flight_of_left" if view.left(record.process) else "in_flight")
             in_flight_of_living += view.living(record.process)
-    findings = [*findings_of(view, records), *bounds_findings(view)]
+    log = listed(view, records)
+    findings = [*(it for check in CHECKS for it in find(check, log)), *bounds_findings(view)]
     outside = [f"process {sender.process}" for sender in outside_senders(view, records)]
     open_paths = [*outside, *(it.app for it in captured.run_without)]
     verdict = verdict_of(view, findings, open_paths)
@@ -133,7 +134,6 @@ def truth_of(world: World, view: CutView, *, replays: bool) -> Truth:
         records=world.broker.records(truth=True),
         replays=replays,
         readers=world.readers,
-        stripped=_stripped(world),
         unstamped=world.broker.unstamped,
     )
 
@@ -160,17 +160,12 @@ def _handed_over(world: World, epoch: int) -> Iterator[Violation]:
 
 def _unreported(world: World, view: CutView) -> Iterator[Violation]:
     """Check that a failed table write is in no snapshot, and that no good verdict ignores it."""
-    for ledger, process, tp, epoch, seq in sorted(world.lost):
+    there = {(r.ledger, r.process, tp, r.seq) for tp in view.changelogs for r in world.broker.log(tp)}
+    for ledger, process, tp, seq in sorted(world.failed.keys() - there):
         of_tables = ledger == world.broker.ledger_id and tp in view.changelogs and view.living(process)
-        if of_tables and epoch < view.epoch:
+        if of_tables and world.failed[ledger, process, tp, seq] < view.epoch:
             what = f"process {process} was informed that seq {seq} to {tp} failed, and the verdict is good"
             yield Violation("lost", what)
-
-
-def _stripped(world: World) -> frozenset[tuple[TopicPartition, int]]:
-    """Return the places of records that lost their headers."""
-    topics = ((tp, log) for tp, log in world.broker.logs.items() if tp.topic in world.plan.stripped)
-    return frozenset((tp, n) for tp, log in topics for n, record in enumerate(log) if record.stripped)
 
 
 def _shows_stripping(world: World, view: CutView) -> bool:
@@ -187,7 +182,7 @@ def _doubted(world: World, view: CutView, findings: list[Finding]) -> Iterator[V
         process, place = found.process, TopicPartition(found.topic, found.partition)
         if found.kind == "send-failed" and not any(
             failed[:3] == (world.broker.ledger_id, process, place) and found.a <= failed[3] <= found.b
-            for failed in world.reported_failed
+            for failed in world.failed
         ):
             what = f"seq {found.a} to {found.b} of process {process} to {place} were undone"
             yield Violation("doubted", what)
@@ -251,17 +246,9 @@ def _never_read(world: World, view: CutView) -> Iterator[Violation]:
                     yield Violation("unlisted", f"{tp}@{offset} {what} as never read by {source.app}")
 
 
-def findings_of(view: CutView, records: list[LogRecord]) -> list[Finding]:
-    """Return the findings of V1, V2, V4 and V5, as the Spark job runs them."""
-    log = listed(view, records)
-    return [finding for check in CHECKS for finding in find(check, log)]
-
-
 def _bounds(world: World) -> dict[TopicPartition, LogBounds]:
     """Return the present bounds of the logs, and their topics' ids."""
-    places = {*world.broker.logs} | {
-        TopicPartition(topic, p) for topic, count in world.partitions.items() for p in range(count)
-    }
+    places = {*world.broker.logs, *world.inputs()}
     return {
         tp: LogBounds(start=0, end=len(world.broker.log(tp)), topic_id=world.topic_id(tp.topic))
         for tp in places
@@ -278,51 +265,40 @@ def verdict_of(view: CutView, findings: list[Finding], open_paths: Iterable[str]
 def _liveness(world: World) -> list[Violation]:
     """Check that, without further faults, a snapshot is captured within a bound."""
     world.heal()
-    world.bury()
     _settle(world)
-    if world.plan.acyclic:
-        _expire(world)
+    if world.plan.acyclic:  # who has cut for an aligned snapshot holds its inputs back until its time is over
+        for process in list(world.processes):
+            for epoch in sorted(process.timers):
+                process.expire(epoch)
         _settle(world)
     if not any(True for _ in world.fold.living()) or "ledger" not in world.plan.hear:
         return []  # whoever is told by markers or headers only may never hear of it: no bound holds
-    if world.plan.acyclic:
-        _load(world)
-    world.asked = None
-    epoch = world.trigger("at the end", align=world.plan.acyclic)
-    if epoch:
+    epoch = steps = 0
+    for name in ATTEMPTS:
+        if world.plan.acyclic:
+            _load(world)
+        world.asked = None
+        epoch = world.trigger(name, align=world.plan.acyclic)
         steps = _settle(world)
-        for name in ("again", "once more", "at last"):  # the reports of each attempt show who sends where
-            if _is(world, epoch, NOT_ALIGNED):
-                _load(world)
-                world.asked = None
-                epoch = world.trigger(name, align=True)
-                steps = _settle(world)
+        if not epoch or _code(world, epoch) != NOT_ALIGNED:
+            break
     if not epoch:
-        if world.fold.loss:
-            return []
-        return [Violation("liveness", "a snapshot is refused when nothing goes wrong any more")]
-    snapshot = world.fold.snapshots[epoch]
+        what = "a snapshot is refused when nothing goes wrong any more"
+        return [] if world.fold.loss else [Violation("liveness", what)]
+    snapshot, code = world.fold.snapshots[epoch], _code(world, epoch)
     if world.fold.loss or any(process.lost is not None for process in world.processes):
         what = f"snapshot {epoch} is not refused, and its ledger has lost its tail"
-        return [] if _is(world, epoch, LEDGER_CUT_SHORT) else [Violation("liveness", what)]
-    if _is(world, epoch, NOT_ALIGNED) and str(snapshot.failure).endswith(UNKNOWN):
+        return [] if code == LEDGER_CUT_SHORT else [Violation("liveness", what)]
+    unknown = code == NOT_ALIGNED and str(snapshot.failure).endswith(UNKNOWN)
+    if snapshot.captured_at is not None or unknown:
         return []
-    if snapshot.captured_at is None:
-        waits = list(map(str, world.fold.waiting(epoch))) if snapshot.open else [str(snapshot.failure)]
-        return [Violation("liveness", f"snapshot {epoch} was not captured in {steps} steps: {waits}")]
-    return []
+    waits = list(map(str, world.fold.waiting(epoch))) if snapshot.open else [str(snapshot.failure)]
+    return [Violation("liveness", f"snapshot {epoch} was not captured in {steps} steps: {waits}")]
 
 
-def _is(world: World, epoch: int, code: str) -> bool:
-    """Return whether a snapshot failed by this code."""
-    return getattr(world.fold.snapshots[epoch].failure, "code", "") == code
-
-
-def _expire(world: World) -> None:
-    """End the time of all snapshots that are open: who has cut for an aligned one holds its inputs back until then."""
-    for process in list(world.processes):
-        for epoch in sorted(process.timers):
-            process.expire(epoch)
+def _code(world: World, epoch: int) -> str:
+    """Return the code by which a snapshot failed; empty: it has not."""
+    return getattr(world.fold.snapshots[epoch].failure, "code", "")
 
 
 def _load(world: World) -> None:
@@ -335,7 +311,5 @@ def _load(world: World) -> None:
 
 def _settle(world: World) -> int:
     """Let everything go on until nothing happens any more, or for very long. Return the number of steps."""
-    for steps in range(LIVENESS_STEPS):
-        if not step(world):
-            return steps
-    return LIVENESS_STEPS
+    world.idle.clear()
+    return next((steps for steps in range(LIVENESS_STEPS) if not step(world)), LIVENESS_STEPS)

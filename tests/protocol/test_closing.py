@@ -237,6 +237,14 @@ def test_r11_who_knew_a_topic_before_it_was_recreated_is_listed(world: World) ->
     assert captured.old_topics == (OldTopic(process=p.id, topic="b"), OldTopic(process=old, topic="b"))
 
 
+def test_r11_where_the_present_id_of_a_topic_is_unknown_nobody_knew_another_one(world: World) -> None:
+    old = world.append(hello("q", 1, InputTopic(topic="b", partitions=1, topic_id="old")))
+    world.append(Bye(process=old, n=1))
+    q = Process(world, hello=hello("q", 2, InputTopic(topic="b", partitions=1)))
+    q.give(B)
+    assert world.fold.captured(world.take(q)).old_topics == ()
+
+
 def test_r7_acknowledgements_of_the_old_topic_that_come_late_stand_for_nothing() -> None:
     sent = Sent()
     sent.acked(0, 78, 78)

@@ -9,6 +9,7 @@ from snapkafka.protocol import (
     Abort,
     Cause,
     InputsRevoked,
+    LogEnd,
     ReadLedgerTo,
     RecordMet,
     Report,
@@ -75,6 +76,19 @@ def test_r3_what_cannot_be_told_or_is_too_much_is_one_item(world: World) -> None
     assert len(p.machine.positions.skipped) == SKIPPED_MAX + 1
     item = NeverRead(app="p", process=1, topic="a", partition=0, start=-1, end=-1, reason="lost")
     assert item.records == 1 and "unknown" in str(item)
+
+
+@pytest.mark.parametrize(("kept", "until"), [(None, 3), (2, 2), (1, 0)])
+def test_r10_events_whose_effects_were_undone_are_no_replays(
+    world: World, kept: int | None, until: int
+) -> None:
+    p = Process(world, "p", (A,))
+    for offset in range(3):
+        p.end(p.start(A, offset))
+    undone_from = None if kept is None else (LogEnd(topic="a", partition=0, end=kept),)
+    p.feed(InputsRevoked(undone_from=undone_from))
+    p.give(A, positions={A: 1})
+    assert [position.replay_until for position in p.machine.positions.note()] == [until]
 
 
 # -- R3: an agent that is handed a record after a later one makes void what a cut had noted ------------------------

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from snapkafka.protocol import (
+    INPUT_MOVED,
     INPUT_UNASSIGNED,
     NOBODY,
     UNKNOWN_PARTITION,
@@ -174,6 +175,14 @@ def test_r9_an_input_whose_reader_has_left_is_expected_and_fails_the_snapshot_by
     assert world.fold.unassigned(["p"]) == []
     epoch = world.take(p, q)
     assert (world.failure(epoch).code, world.failure(epoch).culprit) == (INPUT_UNASSIGNED, "b[1]")
+
+
+def test_r9_who_reports_an_input_that_another_one_has_by_now_fails_the_snapshot_at_once(world: World) -> None:
+    zombie, heir = Process(world, "p", (A,)), Process(world, "p", (A,), assign=False)
+    heir.give(A)
+    epoch = world.trigger()
+    zombie.catch_up()
+    assert world.failure(epoch).code == INPUT_MOVED
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from snapkafka.sim.judge import Violation
 
 #: What shows that a rule really had something to do.
 RULES: Final[dict[str, tuple[str, ...]]] = {
-    "R1": ("Trigger", "twin_triggers", "retries"),
+    "R1": ("Trigger", "retries"),
     "R2": ("heard by marker", "heard by header"),
-    "R2 outside": ("hung", "VERIFIED_OPEN"),
+    "R2 outside": ("hang", "VERIFIED_OPEN"),
     "R3": ("Report",),
-    "R4": ("lost_reports",),
+    "R4": ("lose-report",),
     "R5": ("white_sends_while_red",),
     "R6": ("torn", "later_looks_over_a_cut"),
     "R7": ("Report",),
@@ -24,8 +24,8 @@ RULES: Final[dict[str, tuple[str, ...]]] = {
     "R9": ("failed: input-moved", "failed: input-unassigned"),
     "R10": ("stopped_apps", "VERIFIED_WITH_REPLAYS"),
     "R11": ("born_red", "Hello"),
-    "R12": ("expired", "zombies", "failed: process-lost"),
-    "R15": ("absences", "failed: contaminated"),
+    "R12": ("expire", "zombies", "failed: process-lost"),
+    "R15": ("silent-ledger", "impatient", "failed: contaminated"),
 }
 #: Seeds that one task of a worker process runs.
 CHUNK: Final = 25
@@ -45,7 +45,7 @@ class Report:
         return {rule: sum(self.counts[name] for name in names) for rule, names in RULES.items()}
 
     def __str__(self) -> str:
-        names = ("captured", "aborted", "in_flight", "crashes", "rebalances", "torn", "lost_reports")
+        names = ("captured", "aborted", "in_flight", "crash", "rebalances", "torn", "lose-report")
         wrong = (
             f"VIOLATION {violation.rule}: {violation.what}\n    python -m snapkafka.sim --seed {seed}"
             for seed, violation in self.violations

@@ -60,21 +60,13 @@ def changelog_of(process: str) -> TopicPartition:
     return TopicPartition(f"{process}-{TABLE}-changelog", 0)
 
 
-class MarkerBody(NamedTuple):
-    """The body of a marker, with the ledger that it belongs to."""
-
-    ledger: int
-    sender: int
-    epoch: int
-    previous: int
-
-
 class StoryEntry(NamedTuple):
-    """A record: a message or a table write with its epoch per ledger, or the marker of one ledger."""
+    """A record: a message or a table write with its epoch per ledger, or a marker, with its ledger."""
 
     what: str
     epochs: tuple[int, ...] = ()
-    marker: MarkerBody | None = None
+    marker: ChannelEnded | None = None
+    ledger: int = 0
 
 
 class StoryLedger:
@@ -145,9 +137,10 @@ class StoryMember(MachineDriver):
         """Send them at once."""
         for tp in action.tps:
             self.machine.colours.stamp(tp)
-            body = MarkerBody(self.ledger.index, self.machine.author, action.epoch, action.previous)
-            self._logs[tp].append(StoryEntry("marker", marker=body))
-            self.feed(MarkerSettled(epoch=action.epoch, tp=tp, offset=len(self._logs[tp]) - 1))
+            at, epoch, sender = len(self._logs[tp]), action.epoch, self.machine.author
+            marker = ChannelEnded(tp=tp, offset=at, sender=sender, epoch=epoch, previous=action.previous)
+            self._logs[tp].append(StoryEntry("marker", marker=marker, ledger=self.ledger.index))
+            self.feed(MarkerSettled(epoch=epoch, tp=tp, offset=at))
 
     def start_timer(self, action: StartTimer) -> None:
         """Start none: a story has no clock."""
@@ -240,10 +233,8 @@ class StoryRun:
         self._heads[channel] = offset + 1
         entry, cause = self.logs[tp][offset], Cause(AGENT, tp, offset)
         if entry.marker is not None:  # it is no event, and one for the machine of its ledger only
-            ledger, sender, epoch, previous = entry.marker
-            members[ledger].meet_marker(epoch)
-            ended = ChannelEnded(tp=tp, offset=offset, sender=sender, epoch=epoch, previous=previous)
-            members[ledger].feed(ended)
+            members[entry.ledger].meet_marker(entry.marker.epoch)
+            members[entry.ledger].feed(entry.marker)
             return None
         for member, epoch in zip(members, entry.epochs, strict=True):
             # What 1985 promises: on a FIFO channel the marker has come before the first red message.

@@ -1,29 +1,15 @@
-"""`python -m snapkafka.sim run FILE.json`: run a scenario from a file, and print its snapshots.
-
-The file lists the sends, the deliveries and the starts of snapshots, in their order; see docs/guide/simulator.md. The
-same file yields the same output, byte for byte.
-"""
+"""The outcome of a story: its snapshots, with the states and the messages in flight that they hold."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from snapkafka.errors import EXIT_OK, BadInputError
 from snapkafka.protocol.ledger_state import LedgerState
 
-from .file import Story, StoryChannel, load_story
+from .file import Story, StoryChannel
 from .performance import Logs, StoryRun, changelog_of, topic_of
-
-WHAT: Final = (
-    "A scenario from outside, and the snapshots that come of it. The file states who sends what to whom, when which "
-    "message is handed over, and who starts a snapshot when; see docs/guide/simulator.md."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,28 +55,6 @@ def play_story(story: Story, *, one_ledger: bool = False) -> list[StoryOutcome]:
 def outcomes(run: StoryRun) -> list[StoryOutcome]:
     """Return the outcomes of the snapshots of a run, in the order in which they were started."""
     return [_outcome(run.story, ledger.fold, run.logs, name) for name, ledger in run.ledger_of.items()]
-
-
-def main(arguments: list[str]) -> int:
-    """Run `run FILE.json`: print JSON on stdout; return 2 with one line on stderr if the file is invalid."""
-    parser = argparse.ArgumentParser(prog="python -m snapkafka.sim run", description=WHAT)
-    parser.add_argument("file", type=Path, metavar="FILE.json", help="the scenario")
-    parser.add_argument("--json", action="store_true", help="JSON on stdout, which is what there is anyway")
-    parser.add_argument(
-        "--one-ledger", action="store_true", help="all snapshots in one ledger: one cut may serve several"
-    )
-    asked = parser.parse_args(arguments)
-    try:
-        found = play_story(load_story(asked.file), one_ledger=asked.one_ledger)
-    except BadInputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_status
-    print(json.dumps({"snapshots": [outcome.as_data() for outcome in found]}))
-    for outcome in found:
-        if outcome.unreached:
-            names = ", ".join(outcome.unreached)
-            print(f"snapshot {outcome.id}: no marker can reach {names}; it waits in vain", file=sys.stderr)
-    return EXIT_OK
 
 
 def _outcome(story: Story, fold: LedgerState, logs: Logs, name: str) -> StoryOutcome:

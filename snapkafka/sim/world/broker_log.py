@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from snapkafka.checks import LogRecord
@@ -30,26 +30,24 @@ class SimStored:
     cause: tuple[TopicPartition, int] | None = None
     ledger: int = 0
     key: str = ""
-    value: int = 0
     hops: int = 0
     reply_to: tuple[int, int] | None = None  # (process object, execution) that waits for an answer
     step: int = -1
     state: str = COMMITTED
     copied: bool = False  # by somebody who queued it again, with all its headers
-    stripped: bool = False  # something on the way removed its header
 
 
 @dataclass(slots=True)
 class SimBroker:
     """All logs. Offsets are list indices; nothing is ever deleted. Records to the topics in `strips` lose their
-    headers in transit."""
+    headers in transit, so that only the history knows who sent them."""
 
     logs: dict[TopicPartition, list[SimStored]] = field(default_factory=dict)
     committed: dict[tuple[str, TopicPartition], int] = field(default_factory=dict)
     ledger: list[LedgerRecord] = field(default_factory=list)
     ledger_id: int = 0
     strips: frozenset[str] = frozenset()
-    #: Written by workers, but without a header: by a process, or (`NOBODY`) by a worker without snapkafka.
+    #: Written by workers, but without a header now: by a process, or (`NOBODY`) by a worker without snapkafka.
     unstamped: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
 
     def log(self, tp: TopicPartition) -> list[SimStored]:
@@ -57,7 +55,9 @@ class SimBroker:
 
     def append(self, tp: TopicPartition, record: SimStored) -> int:
         log = self.log(tp)
-        record.stripped = record.stripped or tp.topic in self.strips
+        if tp.topic in self.strips:
+            self.unstamped[tp, len(log)] = record.process
+            record = replace(record, process=EXTERNAL, cause=None)
         log.append(record)
         return len(log) - 1
 
@@ -80,28 +80,16 @@ class SimBroker:
         so those that were forged are external.
 
         Args:
-            truth: whether copied records are external as well, and headers that were removed on the way are known.
+            truth: whether copied records are external as well.
         """
         found = []
         for tp, log in self.logs.items():
             for offset, record in enumerate(log):
                 if record.state == ABORTED:
                     continue
-                ours = record.process != EXTERNAL and record.ledger == self.ledger_id
-                if ours and not truth:
-                    ours = record.process != FORGER and not record.stripped
-                elif ours:
-                    ours = record.process != FORGER and not record.copied
-                found.append(
-                    LogRecord(
-                        tp.topic,
-                        tp.partition,
-                        offset,
-                        record.process if ours else EXTERNAL,
-                        record.epoch if ours else 0,
-                        record.seq if ours else -1,
-                        record.marker and (truth or not record.stripped),
-                        record.cause if ours else None,
-                    )
-                )
+                ours = record.process not in (EXTERNAL, FORGER) and record.ledger == self.ledger_id
+                ours = ours and not (truth and record.copied)
+                stamp = (record.process, record.epoch, record.seq) if ours else (EXTERNAL, 0, -1)
+                cause = record.cause if ours else None
+                found.append(LogRecord(tp.topic, tp.partition, offset, *stamp, record.marker, cause))
         return found

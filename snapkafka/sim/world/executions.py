@@ -9,18 +9,17 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.sim.judge import WITHOUT
 
 from .broker_log import ABORTED, OPEN
+from .cluster import Cluster
+from .driver import Driver, SimSending
 from .history import Cell, Memory, SimConsumer, SimRunning
-from .ledger_user import LedgerUser
-from .sending import SimSending
-from .surroundings import Surroundings
 from .world_plan import App
 
 
-class Runner(LedgerUser):
+class Runner(Driver):
     """The part of a process that runs events."""
 
-    def __init__(self, world: Surroundings, number: int, app: App, *, without: bool, late: bool) -> None:
-        super().__init__(world, number, app, without=without, late=late)
+    def __init__(self, world: Cluster, number: int, app: App) -> None:
+        super().__init__(world, number, app)
         self.consumer = SimConsumer()
         self.memory: dict[int, Memory] = {}
         self.kept: dict[TopicPartition, int] = {}  # one past the last event whose transaction was committed
@@ -34,7 +33,6 @@ class Runner(LedgerUser):
         agent, tp = what
         queue = self.consumer.queues[what]
         if len(queue) > 1 and self.world.chance("disorder"):
-            self.world.count("out_of_order")
             queue.rotate(-1)
         offset, record = queue.popleft()
         process = WITHOUT if self.bare else self.machine.process
@@ -85,9 +83,9 @@ class Runner(LedgerUser):
                 self._hold(running, kind, key)
             case ("look" | "glook" | "change" | "gchange" as kind, key):
                 self._look_again(running, kind, key)
-            case ("iterate" | "giterate" as kind,):
+            case ("iterate" | "giterate" as kind, *_):
                 self._iterate(running, kind)
-            case ("next",) if running.iterator is not None:
+            case ("next" | "gnext", *_) if running.iterator is not None:
                 self._next(running, running.iterator)
             case ("send" | "buffer" | "ask" as kind, topic) if running.hops > 0:
                 step = self.world.history.step(running.execution, f"{kind} {topic}")
@@ -107,17 +105,12 @@ class Runner(LedgerUser):
             name, _ = self._table(running, kind)
             self.torn(lambda: self.machine.colours.touch(running.cause, name, key, write=write))
 
-    def expire_window(self) -> bool:
-        """Expire a window, outside any event and without a record; False: no table has one."""
-        tables = [(f"t{partition}", memory) for partition, memory in self.memory.items() if memory]
-        if not tables or self.machine.process is None:
-            return False
-        name, memory = self.world.rng.choice(tables)
+    def expire_window(self, table: str, memory: Memory) -> None:
+        """Expire a window, outside any event and without a record."""
+        assert self.machine.process is not None
         key = self.world.rng.choice(sorted(memory))
-        self.world.count("windows_expired")
-        self.note_expiry(name, key)
+        self.note_expiry(table, key)
         self.world.history.expire(memory, key, self.machine.process, self.machine.colours.epoch)
-        return True
 
     def note_expiry(self, name: str, key: str) -> None:
         """Feed the machine, as the driver does by its hook in Faust."""
@@ -174,7 +167,7 @@ class Runner(LedgerUser):
             key, epoch = record.key, record.epoch
             if self.is_ours(record):
                 self.torn(lambda: self.machine.colours.received("g", key, epoch))
-            self.world.history.recovered(self.shared, record.key, record.value, record.step)
+            self.world.history.recovered(self.shared, record.key, record.step)
 
     def torn(self, ask: Callable[[], list[Torn]]) -> None:
         """Note where in the history events were torn, if any were: only the checker uses this."""
@@ -199,13 +192,13 @@ class Runner(LedgerUser):
         self.do(self.machine.event_ended(running.cause))
 
     def fence(self) -> None:
+        """Likewise; nothing of what still runs will count."""
         self.fenced |= {running.execution.number for running in (*self.running, *self.finished)}
-        self.memory = {}  # what was aborted is in it
         super().fence()
 
-    def abort_transaction(self) -> None:
-        self.memory = {}  # likewise
-        super().abort_transaction()
+    def _aborted(self) -> list[SimSending]:
+        self.memory = {}  # what was aborted is in it
+        return super()._aborted()
 
     def _settled(self, sending: SimSending) -> None:
         for running in (*self.running, *self.finished):

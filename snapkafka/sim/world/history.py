@@ -24,7 +24,6 @@ from .world_plan import Op
 class Cell:
     """One key of a table in the memory of a process."""
 
-    value: int = 0
     written: int = -1  # the step that wrote it
     read: list[int] = field(default_factory=list)  # the steps that read it since
 
@@ -77,37 +76,33 @@ class History:
         """Record a change of a value in place: later readers depend on it. No record has it yet, so it comes before
         all reads so far; the step that sets it does not."""
         step = self.step(execution, what, cell.written)
-        cell.value = cell.written = step.number
+        cell.written = step.number
         return step
 
-    def write(self, execution: Execution | None, memory: Memory, key: str) -> Step:
+    def write(self, execution: Execution | None, memory: Memory, key: str, how: str = "write") -> Step:
         cell = memory.setdefault(key, Cell())
-        step = self.step(execution, f"write {key}", cell.written, *cell.read)
-        cell.value, cell.written, cell.read = step.number, step.number, []
+        step = self.step(execution, f"{how} {key}", cell.written, *cell.read)
+        cell.written, cell.read = step.number, []
         return step
 
-    def expire(self, memory: Memory, key: str, process: int, epoch: int) -> Step:
+    def expire(self, memory: Memory, key: str, process: int, epoch: int) -> None:
         """Record the expiry of a window in the memory of a process: no record has it, and it belongs to no event.
 
         Args:
             process: its id.
             epoch: for which it was red at that instant.
         """
-        cell = memory[key]
-        step = self.step(None, f"expire {key}", cell.written, *cell.read)
-        step.instant = process, epoch
-        cell.value, cell.written, cell.read = 0, step.number, []
-        return step
+        self.write(None, memory, key, "expire").instant = process, epoch
 
     def fail(self, step: int) -> None:
         """Note that the record of a step did not arrive, and that its sender was notified."""
         self.steps[step].failed = True
 
-    def recovered(self, memory: Memory, key: str, value: int, step: int) -> None:
+    def recovered(self, memory: Memory, key: str, step: int) -> None:
         """Record a key as recovered from the changelog: an event that touches or holds it depends on the step that
         wrote it."""
         cell = memory.setdefault(key, Cell())
-        cell.value, cell.written, cell.read = value, step, []
+        cell.written, cell.read = step, []
 
 
 @dataclass(slots=True)

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
 
 from snapkafka.protocol.actions import TurnedRed
 from snapkafka.protocol.events import AssignedInput, ChannelEnded, InputsAssigned, InputsRevoked, StateGiven
 from snapkafka.protocol.records import ChangelogEnd, LogEnd, Skipped, TopicPartition
 
 from .broker_log import ABORTED, COMMITTED, OPEN, SimStored
+from .cluster import Cluster
 from .executions import Runner
 from .history import Memory, SimConsumer
-from .surroundings import Surroundings
 from .world_plan import App
 
 Choice = tuple[str, object]
@@ -30,16 +29,17 @@ class Process(Runner):
     ticks_max = 3
 
     def __init__(
-        self, world: Surroundings, number: int, app: App, *, without: bool = False, late: bool = False
+        self, world: Cluster, number: int, app: App, *, without: bool = False, late: bool = False
     ) -> None:
-        super().__init__(world, number, app, without=without, late=late)
+        super().__init__(world, number, app)
         self.replies_at = 0
-        self.to_announce: InputsAssigned | None = None  # the broker has not said yet where these start
         self.paused = False
         self.connected = True
         self.reply_tp = TopicPartition(app.reply_topic, number)
         self.ticks = 0
+        self.bare, self.late = without or late, late
         if late:
+            self.launched_at = len(world.broker.ledger)  # nothing of it ran before
             self.go_on()
         if not self.bare:
             self.append_hello()
@@ -71,8 +71,6 @@ class Process(Runner):
             yield "ledger", None
         if self.lost is not None and not self.hung:
             yield "notice", None
-        if self.to_announce is not None:
-            yield "announce", None
         for tp, queue in self.outbox.items():
             if queue:
                 yield "append", tp
@@ -121,6 +119,14 @@ class Process(Runner):
         ways = (*self.outbox.values(), *self.unacked.values())
         return any((self.running, self.buffer, self.posts, self.transaction, *ways))
 
+    @property
+    def may_stop(self) -> bool:
+        """Whether it can stop in order. Of what an agent has run without snapkafka, and another one has not, no header
+        would show the replay."""
+        if self.lost is not None or self.busy or self.greeting:
+            return False
+        return self.joined or (self.bare and not any(self.consumer.queues.values()))
+
     def perform(self, kind: str, what: object) -> None:
         """Make a step happen."""
         getattr(self, "_" + kind.replace("-", "_"))(what)
@@ -130,13 +136,6 @@ class Process(Runner):
         world.count("states_given")
         world.given[world.broker.ledger_id, self.machine.author, epoch] = self.machine.positions.note()
         self.feed(StateGiven(epoch=epoch))
-
-    def _announce(self, _: object) -> None:
-        """Feed the broker's answer to the machine: the offsets recovered then, and those committed by now."""
-        given, self.to_announce = self.to_announce, None
-        assert given is not None
-        inputs = (replace(item, position=self._committed(item.tp)) for item in given.inputs)
-        self.feed(replace(given, inputs=tuple(inputs)))
 
     # -- taking in ---------------------------------------------------------------------------------------------
 
@@ -152,7 +151,7 @@ class Process(Runner):
         if record.state == ABORTED:
             return
         if record.marker:
-            if record.ledger == self.world.broker.ledger_id and not record.stripped:
+            if self.is_ours(record):
                 sender, epoch, previous = record.process, record.epoch, record.previous
                 self.feed(ChannelEnded(tp=tp, offset=offset, sender=sender, epoch=epoch, previous=previous))
             return
@@ -161,19 +160,13 @@ class Process(Runner):
         for agent in agents:
             self.consumer.queues.setdefault((agent, tp), deque()).append((offset, record))
 
-    def skip(self) -> bool:
+    def skip(self, tp: TopicPartition) -> None:
         """Go on somewhat further in an input: the log was shortened, or the app sought."""
-        able = [tp for tp, at in self.consumer.fetch.items() if at < len(self.world.broker.log(tp))]
-        if not self.joined or not able:
-            return False
-        tp = self.world.rng.choice(able)
         at, end = self.consumer.fetch[tp], len(self.world.broker.log(tp))
         self.consumer.fetch[tp] = to = self.world.rng.randint(at + 1, end)
-        self.world.count("skipped")
         self.machine.positions.moved(
             Skipped(topic=tp.topic, partition=tp.partition, start=at, end=to, reason="sought")
         )
-        return True
 
     def _reply(self, _: object) -> None:
         record = self.world.broker.log(self.reply_tp)[self.replies_at]
@@ -203,8 +196,8 @@ class Process(Runner):
     def may_abort(self) -> bool:
         """Return whether it has an open transaction, in which nothing runs or leaves any more, with events that are
         in no other one."""
-        busy = (self.running, self.buffer, self.to_announce is not None)
-        if not self.transaction or not self.joined or any(busy) or any(self.outbox.values()):
+        busy = (self.running, self.buffer, *self.outbox.values())
+        if not self.transaction or not self.joined or any(busy):
             return False
         history = self.world.history.steps
         places = (history[n].record for s in self.transaction if s.execution for n in s.execution.steps)
@@ -212,7 +205,6 @@ class Process(Runner):
 
     def _abort_transaction(self, _: object) -> None:
         """Abort the transaction, and go back to what is committed, as a plain loop does."""
-        self.world.count("aborted_transactions")
         self.abort_transaction()
         inputs = list(self.consumer.fetch)
         kept = (LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in self.kept.items())
@@ -230,39 +222,35 @@ class Process(Runner):
     # -- its group ------------------------------------------------------------------------------------------------
 
     def revoke(self) -> None:
-        self.consumer, self.to_announce = SimConsumer(), None
+        self.consumer = SimConsumer()
         self.feed(InputsRevoked())
 
     def give(self, inputs: list[TopicPartition]) -> None:
-        """Recover the tables (R2 holds for their records too), and start at the committed offsets. The broker may be
-        slow to report these."""
+        """Recover the tables (R2 holds for their records too), and start at the committed offsets."""
         world, app = self.world, self.app
         partitions = sorted({tp.partition for tp in inputs})
         self.memory = {p: self.memory.get(p) or self._recover(p) for p in partitions}
         self.consumer = SimConsumer(generation=world.generation[app.name])
         for tp in inputs:
             self.consumer.fetch[tp] = self._committed(tp)
-        given = InputsAssigned(
-            generation=world.generation[app.name],
-            inputs=tuple(
-                AssignedInput(
-                    tp=tp,
-                    agents=tuple(a.name for a in app.agents if a.topic == tp.topic),
-                    position=self.consumer.fetch[tp],
-                    replay_until=self._replay_until(tp),
-                )
-                for tp in inputs
-            ),
-            changelogs=tuple(
-                ChangelogEnd(table="t", topic=app.changelog, partition=p, end=len(self._changelog(p)))
-                for p in partitions
-            ),
+        self.feed(
+            InputsAssigned(
+                generation=world.generation[app.name],
+                inputs=tuple(
+                    AssignedInput(
+                        tp=tp,
+                        agents=tuple(a.name for a in app.agents if a.topic == tp.topic),
+                        position=self.consumer.fetch[tp],
+                        replay_until=self._replay_until(tp),
+                    )
+                    for tp in inputs
+                ),
+                changelogs=tuple(
+                    ChangelogEnd(table="t", topic=app.changelog, partition=p, end=len(self._changelog(p)))
+                    for p in partitions
+                ),
+            )
         )
-        if world.chance("late-told"):
-            world.count("late_told")
-            self.to_announce = given
-        else:
-            self.feed(given)
 
     def _committed(self, tp: TopicPartition) -> int:
         return self.world.broker.committed.get((self.app.name, tp), 0)
@@ -275,12 +263,12 @@ class Process(Runner):
         for record in self._changelog(partition):
             if record.state == COMMITTED and record.step >= 0:
                 self.meets(record, "recovery")
-                self.world.history.recovered(memory, record.key, record.value, record.step)
+                self.world.history.recovered(memory, record.key, record.step)
         return memory
 
     def _replay_until(self, tp: TopicPartition) -> int:
         """Return the offset up to which the changelog shows effects of events of this input."""
-        readable = (r for r in self._changelog(tp.partition) if r.state != ABORTED and not r.stripped)
+        readable = (r for r in self._changelog(tp.partition) if r.state != ABORTED)
         causes = [r.cause[1] + 1 for r in readable if r.cause is not None and r.cause[0] == tp]
         return max(causes, default=0)
 

@@ -3,55 +3,61 @@ chance."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final
 
-from snapkafka.protocol.events import Absence, LedgerRecreated
+from snapkafka.protocol.events import LedgerRecreated
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.until import pause_after
 
 from .broker_log import COMMITTED, FORGER, SimStored
+from .cluster import RARE
 from .process import Process
 from .world import World
 
-T = TypeVar("T")
 #: Stands for every process of a ledger that is gone.
 GONE: Final = -2
 #: So many records are lost at once, as far as there are so many: mostly few.
 TAILS: Final = (1, 2, 4, 8, 16, 25)
-#: What a process does now and then, by how often beside all else; in some worlds other things are slow, too.
-RARE: Final = dict.fromkeys(("commit", "commit-transaction", "tick"), 0.1)
-#: Steps of the system between a failed attempt and the next one: the first time, and at most.
-PAUSE_STEPS: Final = 10
-PAUSE_STEPS_MAX: Final = 100
+#: What other processes see.
+SEEN: Final = frozenset({"post", "append", "commit-transaction"})
 
 
 def step(world: World) -> bool:
     """Let one thing happen; False: nothing can."""
     if not world.healthy and strike(world):
         return True
-    if world.healthy and world.restart_bare():
+    if world.healthy and _restart_bare(world):
         return True
     if world.unbalanced and (world.healthy or world.rng.random() < 0.2):
         world.rebalance(min(world.unbalanced))
         return True
     if _outside(world):
         return True
-    awake = [process for process in world.processes if not process.paused]
-    world.rng.shuffle(awake)
-    for process in awake:
+    waiting = [process for process in world.processes if not (process.paused or process in world.idle)]
+    while waiting:
+        process = waiting.pop(int(world.rng.random() * len(waiting)))
         options = list(process.choices())
         if not options:
+            world.idle.add(process)
             continue
-        weights = RARE if world.healthy else world.plan.slow | RARE
+        weights = RARE if world.healthy else world.slow
         ((kind, what),) = world.rng.choices(options, [weights.get(kind, 1.0) for kind, _ in options])
-        world.say(f"p{process.number} {kind} {'' if what is None else getattr(what, 'cause', what)}")
+        line = f"p{process.number} {kind} {'' if what is None else getattr(what, 'cause', what)}"
+        (world.say if kind in SEEN else world.trace.append)(line)
         process.perform(kind, what)
         return True
     return bool(world.unbalanced)
+
+
+def _restart_bare(world: World) -> bool:
+    """Restart with snapkafka a process that runs without it, as soon as it has nothing in flight."""
+    process = next((p for p in world.processes if p.bare and p.may_stop), None)
+    if process is not None:
+        world.stop(process)
+        world.launch(process.app.name)
+    return process is not None
 
 
 def _outside(world: World) -> bool:
@@ -66,7 +72,7 @@ def _outside(world: World) -> bool:
         world.snapshots_left -= 1
         world.trigger(f"s{world.snapshots_left}")
         return True
-    return world.plan.retries > 0 and _ask_again(world)
+    return world.plan.retries > 0 and world.rng.random() < 0.02 and _ask_again(world)
 
 
 def _able(world: World) -> bool:
@@ -76,17 +82,11 @@ def _able(world: World) -> bool:
 
 
 def _ask_again(world: World) -> bool:
-    """Trigger a snapshot again that failed some time ago, as the next attempt."""
-    for epoch, view in world.fold.snapshots.items():
-        id_, attempt = view.trigger.id, view.trigger.attempt
-        if view.failure is None or attempt > world.plan.retries or (id_, attempt + 1) in world.fold.by_id:
-            continue
-        place = (world.broker.ledger_id, epoch)
-        if place not in world.due:
-            pause = pause_after(attempt, world.rng.random(), first=PAUSE_STEPS, most=PAUSE_STEPS_MAX)
-            world.due[place] = len(world.trace) + pause
-        if len(world.trace) >= world.due[place] and _able(world):
-            world.due[place] = math.inf
+    """Trigger a snapshot again that failed, as the next attempt."""
+    for id_, attempt in [
+        (it.trigger.id, it.trigger.attempt) for it in world.fold.snapshots.values() if it.failure
+    ]:
+        if attempt <= world.plan.retries and (id_, attempt + 1) not in world.fold.by_id and _able(world):
             world.count("retries")
             world.trigger(id_, attempt=attempt + 1)
             return True
@@ -98,90 +98,27 @@ def _ask_again(world: World) -> bool:
 
 def strike(world: World) -> bool:
     """Inject a fault, if chance decides so; return whether it did."""
-    processes = [p for p in world.processes if not p.paused]
-    if processes and world.chance("crash"):
-        mortal = [p for p in processes if not p.knows_of_a_loss]  # see `_cut_short`
-        if mortal:
-            world.crash(world.rng.choice(mortal))
-    elif world.chance("restart"):
-        missing = [a.name for a in world.plan.apps if sum(p.app is a for p in world.processes) < a.workers]
-        return _one(world, missing, world.launch)
-    elif world.chance("rebalance"):
-        world.unbalanced.add(world.rng.choice(world.plan.apps).name)
-    elif processes and world.chance("pause"):
-        world.rng.choice(processes).paused = True
-        world.count("pauses")
-    elif world.chance("wake"):
-        return _one(world, [p for p in world.processes if p.paused], _wake)
-    elif world.chance("expire"):
-        asking = [(p, epoch) for p in processes for epoch in sorted(p.timers & world.fold.open.keys())]
-        return _one(world, asking, _expire)
-    elif processes and world.chance("stop"):
-        return world.stop(world.rng.choice(processes))
-    elif world.chance("partition"):
-        topic = world.rng.choice(world.plan.externals)
-        world.partitions[topic] += 1
-        world.count("partitions_added")
-        world.unbalanced |= {app.name for app in world.plan.apps if topic in app.topics}
-    elif world.chance("forge"):
-        _forge(world)
-    elif world.chance("copy"):  # with a header that an external writer copied from elsewhere: it is external
-        world.broker.append(world.any_input(), SimStored())
-        world.count("copied")
-    elif world.chance("queue-again"):
-        return _queue_again(world)
-    elif world.chance("land-late"):
-        return world.land()
-    elif world.chance("recreate"):
-        _recreate_ledger(world)
-    elif world.chance("cut-short"):
-        return _cut_short(world)
-    elif processes and world.chance("absent"):
-        _absent(world, world.rng.choice(processes))
-    elif world.chance("impatient"):
-        waiting = [p for p in processes if p.machine.process is not None and not (p.joined or p.impatient)]
-        return _one(world, waiting, _go_on_unannounced)
-    elif world.chance("stand-down"):
-        return _one(world, [p for p in processes if p.joined], Process.stand_down)
-    elif world.chance("recreate-topic"):
-        _recreate_topic(world)
-    elif world.chance("hang"):
-        outside = [p for p in world.processes if p.joined and p.app.name not in world.plan.scope]
-        return _one(world, [p for p in outside if not p.hung], _hang)
-    elif world.chance("abort"):
-        able = [p for p in processes if p.may_abort()]
-        return _one(world, able, lambda process: process.perform("abort-transaction", None))
-    elif processes and world.chance("skip"):
-        return world.rng.choice(processes).skip()
-    elif processes and world.chance("window"):
-        return world.rng.choice(processes).expire_window()
-    else:
-        return False
-    return True
+    for fault in world.plan.faults:
+        if fault in FAULTS and world.draws(fault):
+            able, suffer = FAULTS[fault]
+            if them := able(world):
+                world.count(fault)
+                world.say(fault)
+                suffer(world, world.rng.choice(them))
+            return bool(them)
+    return False
 
 
-def _one(world: World, able: list[T], suffer: Callable[[T], object]) -> bool:
-    """Let one of those suffer that can; return whether there is one."""
-    if able:
-        suffer(world.rng.choice(able))
-    return bool(able)
+def awake(world: World) -> list[Process]:
+    return [process for process in world.processes if not process.paused]
 
 
-def _expire(asking: tuple[Process, int]) -> None:
-    process, epoch = asking
-    process.world.count("expired")
-    process.expire(epoch)
+def _timers(world: World) -> list[tuple[Process, int]]:
+    return [(p, epoch) for p in awake(world) for epoch in sorted(p.timers & world.fold.open.keys())]
 
 
-def _hang(process: Process) -> None:
-    """Let the ledger hang for a process."""
-    process.hung = True
-    process.world.count("hung")
-
-
-def _wake(process: Process) -> None:
+def _wake(world: World, process: Process) -> None:
     """Resume a paused process; if its group had expelled it meanwhile, it is a zombie for a while."""
-    world = process.world
     if process.connected and world.rng.random() < 0.5:
         process.connected = False  # the group gives up on it, and somebody else reads its inputs
         world.unbalanced.add(process.app.name)
@@ -200,56 +137,35 @@ def _wake(process: Process) -> None:
         world.unbalanced.add(process.app.name)
 
 
-def _forge(world: World) -> None:
+def _add_partition(world: World, topic: str) -> None:
+    world.partitions[topic] += 1
+    world.unbalanced |= {*world.readers[topic]}
+
+
+def _forge(world: World, tp: TopicPartition) -> None:
     """Let an external writer write a record with an invented header."""
-    tp = world.any_input()
     epoch = world.rng.randrange(1, len(world.broker.ledger) + 20)
-    if world.fold.is_epoch(epoch):
-        return  # that one would be true
-    world.broker.append(tp, SimStored(process=FORGER, epoch=epoch, seq=0, ledger=world.broker.ledger_id))
-    world.count("forged")
+    if not world.fold.is_epoch(epoch):  # that one would be true
+        world.broker.append(tp, SimStored(process=FORGER, epoch=epoch, seq=0, ledger=world.broker.ledger_id))
 
 
-def _queue_again(world: World) -> bool:
+def _written(world: World) -> list[tuple[TopicPartition, SimStored]]:
+    logs = [(tp, log) for tp, log in world.broker.logs.items() if tp.topic in world.plan.externals]
+    return [(tp, it) for tp, log in logs for it in log if it.step >= 0 and it.state == COMMITTED]
+
+
+def _queue_again(world: World, written: tuple[TopicPartition, SimStored]) -> None:
     """Let a retry tool, or a tool for dead letters, write a record again, with all its headers."""
-    written = [
-        (tp, record)
-        for tp, log in world.broker.logs.items()
-        if tp.topic in world.plan.externals
-        for record in log
-        if record.step >= 0 and record.state == COMMITTED
-    ]
-    if not written:
-        return False
-    tp, record = world.rng.choice(written)
+    tp, record = written
     world.broker.append(tp, replace(record, copied=True, hops=0))
-    world.count("queued_again")
-    return True
 
 
-def _absent(world: World, process: Process) -> None:
-    if process.running or process.buffer or not process.joined:
-        return
-    world.count("absences")
-    process.feed(Absence())
-    process.feed(Absence(over=True))
-
-
-def _go_on_unannounced(process: Process) -> None:
-    """Let a worker run its inputs unannounced: it has waited long enough for the ledger (R15)."""
-    process.world.count("unannounced")
-    process.go_on()
-
-
-def _recreate_topic(world: World) -> None:
+def _recreate_topic(world: World, topic: str) -> None:
     """Recreate a topic, and restart its readers; its senders run on."""
-    topic = world.rng.choice(sorted(world.plan.recreated))
     readers = [p for p in world.processes if topic in p.app.topics]
     for process in readers:
         world.crash(process)
     world.topic_ids[topic] += 1
-    world.count("topics_recreated")
-    world.say(f"{topic} recreated")
     for tp in [tp for tp in world.broker.logs if tp.topic == topic]:
         gone = TopicPartition(f"{topic} before {world.topic_ids[topic]}", tp.partition)
         del world.broker.logs[tp]
@@ -264,14 +180,11 @@ def _recreate_topic(world: World) -> None:
         world.launch(process.app.name)
 
 
-def _recreate_ledger(world: World) -> None:
+def _recreate_ledger(world: World, _: object) -> None:
     """Recreate the ledger: every id and epoch of the old one is void."""
-    world.count("ledgers_recreated")
-    world.say("ledger recreated")
     world.broker.ledger = []
     world.broker.ledger_id += 1
-    world.fold = LedgerState()
-    world.asked = None
+    world.fold, world.asked = LedgerState(), None
     for execution in world.history.executions.values():
         execution.process = GONE  # its number may be that of another process from here on
     for step in world.history.steps.values():
@@ -285,12 +198,8 @@ def _recreate_ledger(world: World) -> None:
         process.made_up_for()
 
 
-def _cut_short(world: World) -> bool:
-    """Let the ledger lose its tail, acknowledged records, some of them read; return whether it did.
-
-    A process that had read or written beyond the new end notices that at some later step, and not before: until then
-    it goes on, and reads on where the ledger has grown past that place again. Then it says so, and takes no part any
-    more.
+def _ends(world: World) -> list[int]:
+    """Return where the ledger may end after it has lost its tail.
 
     The protocol promises nothing where all who had seen the last records of the tail have ended. So a process that has
     not reported its loss does not crash here, and no tail is lost of which the living have seen less than the dead, nor
@@ -298,22 +207,87 @@ def _cut_short(world: World) -> bool:
     """
     ledger, fold = world.broker.ledger, world.fold
     if len(ledger) < 2 or fold.loss:
-        return False
-    since = max(1, len(ledger) - world.rng.choice(TAILS))
+        return []
     seen = max((process.seen for process in world.processes), default=0)
     stamped = (n for log in world.broker.logs.values() for r in log for n in (r.process + 1, r.epoch))
     used = max((n for n in stamped if n <= len(ledger)), default=0)
-    if max(used, *(p + 1 for p in fold.processes), fold.highest_epoch, 0) > max(seen, since):
-        return False
-    world.count("ledgers_cut_short")
-    world.say(f"the ledger ends at {since} again")
-    del ledger[since:]
-    world.fold = LedgerState()
-    for offset, record in enumerate(ledger):
+    used = max(used, *(p + 1 for p in fold.processes), fold.highest_epoch, 0)
+    ends = [max(1, len(ledger) - tail) for tail in TAILS]
+    return [since for since in ends if used <= max(seen, since)]
+
+
+def _cut_short(world: World, since: int) -> None:
+    """Let the ledger lose its tail, acknowledged records, some of them read.
+
+    A process that had read or written beyond the new end notices that at some later step, and not before: until then
+    it goes on, and reads on where the ledger has grown past that place again. Then it says so, and takes no part any
+    more.
+    """
+    del world.broker.ledger[since:]
+    world.fold, world.asked = LedgerState(), None
+    for offset, record in enumerate(world.broker.ledger):
         world.fold.apply(offset, record)
-    world.due = {place: due for place, due in world.due.items() if place[1] <= since}
-    world.asked = None
     for process in world.processes:
         if process.seen > since:
             process.lost = since if process.lost is None else min(process.lost, since)
-    return True
+
+
+def _passed(world: World) -> list[tuple[Process, TopicPartition]]:
+    """Return the inputs in which there is something to skip."""
+    joined, log = [p for p in awake(world) if p.joined], world.broker.log
+    return [(p, tp) for p in joined for tp, at in p.consumer.fetch.items() if at < len(log(tp))]
+
+
+#: By the name of a fault: what it may happen to, and what it does to one of these.
+FAULTS: Final[dict[str, tuple[Callable[[World], Sequence[Any]], Callable[[World, Any], object]]]] = {
+    "crash": (lambda world: [p for p in awake(world) if not p.knows_of_a_loss], World.crash),
+    "restart": (World.missing, World.launch),
+    "rebalance": (lambda world: world.plan.apps, lambda world, app: world.unbalanced.add(app.name)),
+    "pause": (awake, lambda _, process: setattr(process, "paused", True)),
+    "wake": (lambda world: [p for p in world.processes if p.paused], _wake),
+    "expire": (_timers, lambda _, timer: timer[0].expire(timer[1])),
+    "stop": (lambda world: [p for p in awake(world) if p.may_stop], World.stop),
+    "partition": (lambda world: world.plan.externals, _add_partition),
+    "forge": (World.inputs, _forge),
+    "queue-again": (_written, _queue_again),
+    # The broker serves a send that its sender has given up.
+    "land-late": (
+        lambda world: range(len(world.in_queue)),
+        lambda world, at: world.append_late(*world.in_queue.pop(at)),
+    ),
+    "recreate": (lambda world: ("the ledger",), _recreate_ledger),
+    "cut-short": (_ends, _cut_short),
+    # A worker has waited long enough for the ledger, and runs its inputs unannounced (R15).
+    "impatient": (
+        lambda world: [
+            p for p in awake(world) if p.machine.process is not None and not (p.joined or p.impatient)
+        ],
+        lambda _, process: process.go_on(),
+    ),
+    "stand-down": (
+        lambda world: [p for p in awake(world) if p.joined],
+        lambda _, process: process.stand_down(),
+    ),
+    "recreate-topic": (lambda world: world.plan.recreated, _recreate_topic),
+    # The ledger hangs for a process out of scope.
+    "hang": (
+        lambda world: [
+            p for p in world.processes if p.joined and p.app.name not in world.plan.scope and not p.hung
+        ],
+        lambda _, process: setattr(process, "hung", True),
+    ),
+    "abort": (
+        lambda world: [p for p in awake(world) if p.may_abort()],
+        lambda _, process: process.perform("abort-transaction", None),
+    ),
+    "skip": (_passed, lambda _, passed: passed[0].skip(passed[1])),
+    "window": (
+        lambda world: [
+            (p, f"t{partition}", memory)
+            for p in awake(world)
+            for partition, memory in p.memory.items()
+            if memory and p.machine.process is not None
+        ],
+        lambda _, window: window[0].expire_window(*window[1:]),
+    ),
+}

@@ -22,14 +22,14 @@ from snapkafka.protocol.records import (
     Trigger,
 )
 
-from .broker_log import ABORTED, SimStored
+from .broker_log import ABORTED
+from .cluster import Cluster
 from .process import Process
-from .surroundings import Surroundings
 from .world_plan import WorldPlan
 
 
-class World(Surroundings):
-    """The whole world: processes, their groups, and who triggers snapshots."""
+class World(Cluster):
+    """The whole world."""
 
     processes: list[Process]
     processes_ever: list[Process]
@@ -42,58 +42,43 @@ class World(Surroundings):
             inputs = tuple(InputTopic(topic=t, partitions=self.partitions[t]) for t in topics)
             hello = Hello(n=self.number(), app=name, inputs=inputs)
             self.append_to_ledger(Bye(process=self.append_to_ledger(hello), n=1))
-        for app in plan.apps:
-            for _ in range(app.workers):
-                self.launch(app.name)
+        while missing := self.missing():
+            self.launch(missing[0])
+
+    # -- workers and their groups ------------------------------------------------------------------------------
+
+    def missing(self) -> list[str]:
+        """List the apps that have too few workers."""
+        return [a.name for a in self.plan.apps if sum(p.app is a for p in self.processes) < a.workers]
 
     def launch(self, app: str) -> None:
         without = (app in self.plan.off and not self.healthy) or self.chance("bare")
         late = not without and self.chance("late-hello")
         process = Process(self, len(self.processes_ever), self.apps[app], without=without, late=late)
-        self.count("bare_starts" if without else "starts")
         self.processes.append(process)
         self.processes_ever.append(process)
         self.unbalanced.add(app)
         self.say(f"p{process.number} launched for {app}")
 
     def crash(self, process: Process) -> None:
-        self.count("crashes")
-        self.say(f"p{process.number} crashed")
-        self._end(process)
+        self._end(process, "crashed")
         for running in (*process.running, *process.finished):
             running.execution.died = True
         for sending in process.transaction:
             sending.record = self.broker.end(sending.tp, sending.offset, ABORTED)
 
-    def _end(self, process: Process) -> None:
-        self.processes.remove(process)
-        self.unbalanced.add(process.app.name)
-
-    def restart_bare(self) -> bool:
-        """Restart with snapkafka a process that runs without it, as soon as it has nothing in flight."""
-        for process in [p for p in self.processes if p.bare]:
-            if self.stop(process):
-                self.launch(process.app.name)
-                return True
-        return False
-
-    def stop(self, process: Process) -> bool:
-        if process.lost is not None or process.busy:
-            return False
-        if process.greeting or not (process.joined or process.bare):
-            return False
-        if process.bare and any(process.consumer.queues.values()):
-            return False  # another agent has run some of it: a replay later, which no header would show
+    def stop(self, process: Process) -> None:
+        """Stop a process in order, if it may."""
         process.commit()
         process.feed(StopAsked())
         while process.posts:
             self.append_to_ledger(process.posts.popleft())
-        self._end(process)
-        self.count("stops")
-        self.say(f"p{process.number} stopped")
-        return True
+        self._end(process, "stopped")
 
-    # -- groups --------------------------------------------------------------------------------------------------
+    def _end(self, process: Process, how: str) -> None:
+        self.processes.remove(process)
+        self.unbalanced.add(process.app.name)
+        self.say(f"p{process.number} {how}")
 
     def rebalance(self, name: str) -> None:
         """Revoke everything from all members, and assign it again. A paused member learns of it later."""
@@ -116,6 +101,16 @@ class World(Surroundings):
         for index, process in enumerate(members):
             process.give([tp for tp in everything if (tp.partition + shift) % len(members) == index])
 
+    # -- snapshots -----------------------------------------------------------------------------------------------
+
+    def ends(self) -> tuple[LogEnd, ...]:
+        """Return the present log ends of all inputs."""
+        return tuple(
+            LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.broker.log(tp)))
+            for tp in sorted(self.inputs())
+            if self.readers[tp.topic]
+        )
+
     def run_without(self) -> tuple[RunsWithout, ...]:
         """List the apps out of scope that joined once, and have members that take no part."""
         joined = {view.hello.app for view in self.fold.processes.values()} - {*self.plan.scope}
@@ -127,20 +122,13 @@ class World(Surroundings):
             if members[app] > taking_part[app]
         )
 
-    # -- from outside ------------------------------------------------------------------------------------------
-
-    def input_comes(self) -> None:
-        """Append a record from outside."""
-        tp = self.any_input()
-        self.broker.append(tp, SimStored(hops=self.plan.hops))
-        self.say(f"outside {tp}")
-
     def trigger(self, name: str, attempt: int = 1, *, align: bool | None = None) -> int:
         """Trigger a snapshot; return its epoch, 0: it is refused, or not in the ledger yet.
 
         Args:
             align: None: by chance, if the plan has aligned ones.
         """
+        self.say(f"trigger {name}")
         if align is None:
             align = self.plan.align and self.rng.random() < 0.7
         graph = known_graph(self.fold, self.fold.topics_of(self.fold.standing(self.plan.scope)))
@@ -148,18 +136,13 @@ class World(Surroundings):
         seen = self.asked or self.look(self.ends())
         self.asked = None
         if seen is None:
-            self.count("refused")
             return 0
         asked_at, ends, stopped = seen
-        if self.chance("unread-ends"):  # who triggers may not describe the inputs
-            self.count("unread_ends")
-            ends = ()
-        times = 2 if self.chance("twin-trigger") else 1
         record = Trigger(
             n=self.number(),
             id=name,
             attempt=attempt,
-            ends=ends,
+            ends=() if self.chance("unread-ends") else ends,  # who triggers may not describe the inputs
             marker_topics=self.plan.marker_topics,
             apps=self.plan.scope,
             run_without=self.run_without() if self.plan.scope else (),
@@ -168,39 +151,23 @@ class World(Surroundings):
             align=align,
             sends=graph.stated() if align else (),
         )
-        if "ledger" not in self.plan.hear:
-            self._trigger_by_a_process(record)
-            return 0
-        epoch = self.append_to_ledger(record) + 1
-        if times == 2:
-            self.append_to_ledger(replace(record, n=self.number(), ends=()))
-            self.count("twin_triggers")
-        return epoch
-
-    def ends(self) -> tuple[LogEnd, ...]:
-        """Return the present log ends of all inputs."""
-        tps = {
-            TopicPartition(topic, p)
-            for app in self.plan.apps
-            for topic in app.topics
-            for p in range(self.partitions[topic])
-        }
-        return tuple(
-            LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.broker.log(tp))) for tp in sorted(tps)
-        )
-
-    def _trigger_by_a_process(self, record: Trigger) -> None:
-        """Let a participant trigger the snapshot, if no process learns of it by the ledger."""
+        if "ledger" in self.plan.hear:
+            return self.append_to_ledger(record) + 1
+        # No process learns of it by the ledger, so a participant triggers it.
         joined = [p for p in self.processes if p.joined and not p.paused]
         if joined:
             process = self.rng.choice(joined)
             process.posts.append(replace(record, process=process.machine.author))
+        return 0
 
     # -- the end -----------------------------------------------------------------------------------------------
 
     def heal(self) -> None:
-        """End all faults: missing processes come back, suspended ones wake up."""
+        """End all faults: missing processes come back, suspended ones wake up, and who is not there is declared
+        dead. What was sent so far leads to nothing more."""
         self.healthy = True
+        for record in (record for log in self.broker.logs.values() for record in log):
+            record.hops = 0
         for process in self.processes:
             process.hung = False
             if process.paused or not process.connected:
@@ -209,12 +176,8 @@ class World(Surroundings):
                     process.revoke()
                 process.connected = True
                 self.unbalanced.add(process.app.name)
-        for app in self.plan.apps:
-            while sum(p.app is app for p in self.processes) < app.workers:
-                self.launch(app.name)
-
-    def bury(self) -> None:
-        """Declare dead whom the ledger counts among the living, and who is not."""
+        while missing := self.missing():
+            self.launch(missing[0])
         here = {p.machine.process for p in self.processes}
         for dead in [view.process for view in self.fold.living() if view.process not in here]:
             self.append_to_ledger(Dead(n=self.number(), dead=dead))

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, cast
 from snapkafka.protocol import Cause, Dead, Report, TopicPartition
 from snapkafka.sim import App, Process, SimBroker, SimStored, World, WorldPlan
 from snapkafka.sim.judge import Execution
-from snapkafka.sim.world.surroundings import Surroundings
+from snapkafka.sim.world.cluster import Cluster
 
 from .state import Fold, NamedHistory, Names, Shared, copy, key_of_stored
 
@@ -109,7 +109,7 @@ class ExploredProcess(Process):
         return self.stage.world
 
     @world.setter
-    def world(self, world: Surroundings) -> None:
+    def world(self, world: Cluster) -> None:
         assert world is self.stage.world
 
     def copied(self) -> ExploredProcess:
@@ -202,8 +202,7 @@ class ExploredWorld(World):
         new.fold = cast(Fold, self.fold).shared()
         new.generation, new.unbalanced = self.generation.copy(), set(self.unbalanced)
         new.faults, new.shifts = self.faults.copy(), self.shifts.copy()
-        new.lost, new.in_queue = self.lost.copy(), self.in_queue.copy()
-        new.reported_failed = self.reported_failed.copy()  # the history tells worlds apart that differ in it
+        new.failed, new.in_queue = self.failed.copy(), self.in_queue.copy()
         new.processes_ever = list(self.processes_ever)
         for process in self.processes:
             if only in (None, process.number):
@@ -231,10 +230,8 @@ class ExploredWorld(World):
                 self.rebalance(what)
             case "restart":
                 self.launch(what)
-            case "crash":
-                self.crash(process)
-            case "stop":
-                self.stop(process)
+            case "crash" | "stop":
+                getattr(self, kind)(process)
             case "expel":
                 process.connected, process.key = False, None  # it does not know, and runs on with its inputs
                 self.unbalanced.add(process.app.name)
@@ -301,9 +298,7 @@ class ExploredWorld(World):
                         if shift != self.shifts.get(app, 0):
                             yield Choice("rebalance", -1, app, f"{shift} {how}")
             case "restart":
-                for a in self.plan.apps:
-                    if sum(p.app is a for p in self.processes) < a.workers:
-                        yield Choice("restart", -1, a.name)
+                yield from (Choice("restart", -1, app) for app in self.missing())
             case _:
                 for p in suffer:
                     yield from self._happens_to(p, fault)
@@ -329,7 +324,7 @@ class ExploredWorld(World):
             case "expel" if p.connected:
                 yield Choice("expel", p.number)
             case "crash" | "stop":
-                if fault == "crash" or (p.joined and not p.busy):
+                if fault == "crash" or p.may_stop:
                     yield Choice(fault, p.number)
             case _:
                 assert fault in ("abort", "expel"), f"no fault is called {fault}"
@@ -359,7 +354,7 @@ class ExploredWorld(World):
             tuple(sorted(self.unbalanced)),
             tuple(self.faults.values()),
             tuple(sorted(self.shifts.items())),
-            tuple(sorted(self.lost)),
+            tuple(sorted(self.failed.items())),
             self.triggers,
             self._numbers,
         )

@@ -33,8 +33,8 @@ from snapkafka.protocol import Cause, LedgerRecord, LedgerState, TopicPartition
 from snapkafka.protocol.snapshots import Reader
 from snapkafka.sim import SimStored
 from snapkafka.sim.judge import Execution
+from snapkafka.sim.world.driver import SimSending
 from snapkafka.sim.world.history import History
-from snapkafka.sim.world.sending import SimSending
 
 T = TypeVar("T")
 
@@ -204,7 +204,7 @@ _NAMES_OF_THEIR_OWN: Final = frozenset(PLAIN)
 #: What distinguishes a record in a log; its place does not.
 key_of_stored: Final = attrgetter(
     *("process", "epoch", "seq", "marker", "previous", "cause", "ledger"),
-    *("key", "value", "hops", "reply_to", "step", "state"),
+    *("key", "hops", "reply_to", "step", "state"),
 )
 
 

@@ -114,6 +114,21 @@ def unasked(place: Any, name: str) -> Patch:
     return patching(place, name, lambda _: nothing)
 
 
+def recorded_by_all(_: Any) -> Any:
+    """Hold a range that one app has recorded against each that reads the partition."""
+    return property(
+        lambda view: {
+            tp: [
+                (it, source)
+                for it in view.captured.recorded
+                if tp == (it.topic, it.partition)
+                for source in of
+            ]
+            for tp, of in view.inputs.items()
+        }
+    )
+
+
 def whoever_joined(init: Any) -> Any:
     """Treat each process as if it had found the same as the last one of its app."""
 

@@ -183,9 +183,13 @@ in_transactions: Final = changed(
 aborting: Final = changed(alone(apps=1, workers=1, abort=0.03), exactly_once=True)
 #: Inputs move, and the transactions of their former owner are aborted.
 fenced: Final = changed(alone(apps=1, workers=2, rebalance=0.02, fence=0.7), exactly_once=True)
-#: The ledger, and the broker that is asked where inputs start, do not always answer in time, so that workers stop
-#: waiting (R15).
-unanswered: Final = more(silent_ledger=0.3, late_told=0.3, impatient=0.1)
+#: The ledger does not always answer in time, so that workers stop waiting (R15); nor is it read in time.
+unanswered: Final = more(silent_ledger=0.5, impatient=0.1)
+unanswered_slowly: Final = changed(
+    alone(apps=3, workers=1, slow={"ledger": 0.1}, silent_ledger=0.5, impatient=0.1, rebalance=0.01),
+    exactly_once=False,
+    hear=HEARD,
+)
 #: Workers start without snapkafka, or with a late `Hello`, or stand down; they stop in order. What a killed worker did
 #: since its last commit is unknown: nothing of it has a header.
 without: Final = changed(
@@ -265,6 +269,23 @@ unnoticed: Final = changed(
     snapshots=20,
     inputs=40,
     steps=900,
+)
+#: One app asks the other, whose workers run without snapkafka now and then, and answer by what they have read before.
+answered: Final = changed(
+    _SMALL,
+    apps=(
+        App(
+            "app0",
+            (AgentPlan("app0.in", "in", 2, ((("ask", "mid"), ("write", "x")), (("send", "mid"),))),),
+            1,
+            1,
+        ),
+        App("app1", (AgentPlan("app1.mid", "mid", 1, ((("read", "y"), ("write", "y")),)),), 1, 1),
+    ),
+    externals=("in", "mid"),
+    hops=2,
+    slow={"ledger": 0.3},
+    faults={"bare": 0.5},
 )
 #: Partitions are added all the time: the first app gets those, and the other one, which is in scope, sends to them long
 #: before it is given any.
