@@ -105,12 +105,6 @@ def test_r15_a_marker_that_cannot_be_sent_by_who_was_taken_for_dead_meanwhile_ha
     assert p.feed(MarkerSettled(epoch=epoch, tp=B, failure="not allowed")) == []
 
 
-def fail(p: Process, *, refused: bool) -> int:
-    """A send that is not acknowledged; its seq."""
-    p.send(B, ack=False)
-    return p.settle(SendOutcome.REFUSED if refused else SendOutcome.UNKNOWN, reason="full").seq
-
-
 def sent_in(world: World, p: Process, q: Process) -> SentEnd:
     """What the next snapshot, without markers, is told of B."""
     epoch = world.take(p, q, name=f"s{world.number()}", marker_topics=())
@@ -124,16 +118,21 @@ def test_r15_a_memory_of_failed_sends_that_overflows_names_more_of_them_never_le
     world: World, p: Process, q: Process
 ) -> None:
     """Design, section 11: bounded memories weaken a verdict when they overflow; they never accuse."""
-    failed = set()
+    failed = dict[int, SendOutcome]()
     for n in range(5 * RANGES_MAX):
-        failed.add(fail(p, refused=n % 3 > 0))
+        outcome = (SendOutcome.UNKNOWN, SendOutcome.REFUSED, SendOutcome.UNDONE)[n % 3]
+        p.send(B, ack=False)
+        failed[p.settle(outcome).seq] = outcome
         for _ in range(1 + n % 4):
             p.send(B)
     sent = sent_in(world, p, q)
     assert len(sent.unacknowledged) == RANGES_MAX
     named = {seq for item in sent.unacknowledged for seq in range(item.first, item.last + 1)}
-    assert failed < named
+    assert failed.keys() < named
     assert max(named) <= sent.last_seq
+    for item in sent.unacknowledged:
+        of = {outcome for seq, outcome in failed.items() if item.first <= seq <= item.last}
+        assert (item.refused, item.undone) == (SendOutcome.UNKNOWN not in of, of == {SendOutcome.UNDONE})
 
 
 @pytest.mark.parametrize(("refused", "marker", "landed"), [(False, 9, 9), (False, -1, 0), (True, 9, 0)])

@@ -69,6 +69,11 @@ def changed(base: Plan, **changes: Any) -> Plan:
     return lambda plan: replace(base(plan), **changes)
 
 
+def plain(base: Plan, **changes: Any) -> Plan:
+    """Change a plan further, without transactions, and with all sources of news."""
+    return changed(base, exactly_once=False, hear=HEARD, **changes)
+
+
 def more(**chances: float) -> Plan:
     """Add these faults to those of the plan."""
     wanted = {name.replace("_", "-"): chance for name, chance in chances.items()}
@@ -160,17 +165,12 @@ skipping: Final = alone(apps=2, workers=1, skip=0.03)
 _READS_SLOWLY: Final = {"fetch": 0.1, "start": 0.1}
 #: Workers leave in order between the question for log ends and the trigger, and others read slowly what they have
 #: sent.
-asking_early: Final = changed(
-    alone(apps=3, workers=2, slow=_READS_SLOWLY, stop=0.02, restart=0.2),
-    asked_early=True,
-    exactly_once=False,
-    hear=HEARD,
+asking_early: Final = plain(
+    alone(apps=3, workers=2, slow=_READS_SLOWLY, stop=0.02, restart=0.2), asked_early=True
 )
 #: Likewise; who triggers may not read the log ends.
-leaving_unseen: Final = changed(
+leaving_unseen: Final = plain(
     alone(apps=3, workers=2, slow=_READS_SLOWLY, stop=0.02, crash=0.01, restart=0.2, unread_ends=1.0),
-    exactly_once=False,
-    hear=HEARD,
     snapshots=12,
 )
 #: Ledgers are recreated in the midst of events, whose inputs move.
@@ -185,53 +185,25 @@ aborting: Final = changed(alone(apps=1, workers=1, abort=0.03), exactly_once=Tru
 fenced: Final = changed(alone(apps=1, workers=2, rebalance=0.02, fence=0.7), exactly_once=True)
 #: The ledger does not always answer in time, so that workers stop waiting (R15); nor is it read in time.
 unanswered: Final = more(silent_ledger=0.5, impatient=0.1)
-unanswered_slowly: Final = changed(
-    alone(apps=3, workers=1, slow={"ledger": 0.1}, silent_ledger=0.5, impatient=0.1, rebalance=0.01),
-    exactly_once=False,
-    hear=HEARD,
+unanswered_slowly: Final = plain(
+    alone(apps=3, workers=1, slow={"ledger": 0.1}, silent_ledger=0.5, impatient=0.1, rebalance=0.01)
 )
 #: Workers start without snapkafka, or with a late `Hello`, or stand down; they stop in order. What a killed worker did
 #: since its last commit is unknown: nothing of it has a header.
-without: Final = changed(
-    alone(
-        apps=3,
-        workers=1,
-        slow={"ledger": 0.3},
-        stop=0.02,
-        restart=0.2,
-        bare=0.4,
-        late_hello=0.4,
-        stand_down=0.004,
-        expire=0.02,
-    ),
-    exactly_once=False,
-    hear=HEARD,
+_WITHOUT: Final = {"bare": 0.4, "late_hello": 0.4, "stand_down": 0.004}
+without: Final = plain(
+    alone(apps=3, workers=1, slow={"ledger": 0.3}, stop=0.02, restart=0.2, **_WITHOUT, expire=0.02)
 )
 #: Workers take their time to join, and work meanwhile.
-late: Final = changed(
-    alone(apps=3, workers=1, slow={"late": 0.02}, stop=0.04, restart=0.4, late_hello=0.8),
-    exactly_once=False,
-    hear=HEARD,
-)
+late: Final = plain(alone(apps=3, workers=1, slow={"late": 0.02}, stop=0.04, restart=0.4, late_hello=0.8))
 #: Some records are too large with our header, and leave without it.
-outgrown: Final = changed(
-    alone(apps=2, workers=1, slow={"ledger": 0.2}, outgrow=0.1), exactly_once=False, hear=HEARD
-)
+outgrown: Final = plain(alone(apps=2, workers=1, slow={"ledger": 0.2}, outgrow=0.1))
 
 _SENDING: Final = AgentPlan("app0.in", "in", 1, ((("read", "x"), ("send", "mid"), ("write", "x")),))
 _FIRST: Final = App("app0", (_SENDING,), 1, 1)
 _RELAY: Final = App("relay", (AgentPlan("relay.mid", "mid", 1, ((("send", "out"),),)),), 1, 1)
 _LAST: Final = App("app1", (AgentPlan("app1.out", "out", 1, ((("write", "y"),),)),), 1, 1)
-_SMALL: Final = changed(
-    as_it_is,
-    marker_topics=(),
-    global_table=False,
-    exactly_once=False,
-    hear=HEARD,
-    inputs=14,
-    snapshots=5,
-    retries=0,
-)
+_SMALL: Final = plain(as_it_is, marker_topics=(), global_table=False, inputs=14, snapshots=5, retries=0)
 #: An app out of scope passes records from one app of the scope on to the other, with a ledger that hangs for it.
 relayed: Final = changed(
     _SMALL,
