@@ -15,7 +15,7 @@ from snapkafka.units import duration_ms
 from snapkafka.wire import headers as wire
 
 from ...patches import after
-from ..describe import expires_ms, in_transactions, of_sets
+from ..describe import in_transactions, of_sets
 from ..support import in_consumer
 from .reads import USED, is_fixed, reporting
 
@@ -82,7 +82,7 @@ class Tables:
             if sets:  # a table of sets notifies no sensor
                 changed = lambda _, key, *__, table=table: self._reads.touched(table, key, write=True)  # noqa: E731
                 after(self._driver, table.data, "send_changelog_event", changed, USED)
-            if expires_ms(table):
+            if table.window is not None and table.window.expires is not None:
                 # Faust removes expired windows from the store without a notification: each is a write.
                 popped = lambda _, key, *__, table=table: self._reads.touched_by(None, table, key)  # noqa: E731
                 after(self._driver, table.data, "pop", popped, USED)
