@@ -34,8 +34,9 @@ from ..describe import in_transactions
 if TYPE_CHECKING:
     from ..driver import FaustDriver
 
-#: Faust logs each record here.
+#: Faust logs each record here, and so.
 _faust_log: Final = logging.getLogger("faust.topics")
+SENT: Final = "send: topic=%r k=%r v=%r timestamp=%r partition=%r"
 #: The size of a key or a value, also of one that is no bytes.
 _size_of: Final[Any] = getattr(tuples, "_get_len", None)
 #: Where a message in the buffer has its effect.
@@ -47,12 +48,8 @@ class OutgoingRecords:
     enters."""
 
     def __init__(self, driver: FaustDriver, producer: Any) -> None:
-        self._driver, self._machine, self._producer, self._sends = (
-            driver,
-            driver.machine,
-            producer,
-            driver.sends,
-        )
+        self._driver, self._machine, self._sends = driver, driver.machine, driver.sends
+        self._producer = producer
         self.transactions = Transactions(driver) if in_transactions(driver.app) else None
         self._client: AioClient | None = None
         buffer = producer.buffer
@@ -118,14 +115,7 @@ class OutgoingRecords:
                 setattr(fut, EFFECT, self._sends.enter())
             else:  # notify the objects that Faust notifies when it takes a message out of its buffer
                 producer, topic, key, value = self._producer, channel.topics[0], message.key, message.value
-                _faust_log.debug(
-                    "send: topic=%r k=%r v=%r timestamp=%r partition=%r",
-                    topic,
-                    key,
-                    value,
-                    at,
-                    message.partition,
-                )
+                _faust_log.debug(SENT, topic, key, value, at, message.partition)
                 try:
                     state = producer.app.sensors.on_send_initiated(
                         producer, topic, message=message, keysize=_size_of(key), valsize=_size_of(value)
