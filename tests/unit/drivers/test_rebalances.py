@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import faust
@@ -23,8 +22,6 @@ class Worker:
     def __init__(self) -> None:
         self.app: Any = faust.App("resuming", broker="kafka://127.0.0.1:1", store="memory://")
         self.consumer = self.app.consumer
-        self.app._fetcher = SimpleNamespace(maybe_start=lambda: asyncio.sleep(0))
-        self.recovery = self.app.tables.recovery
         self.consumer.assignment = lambda: {INPUT}
         self.consumer.pause_partitions({INPUT})
         self.app.flow_control.resume()
