@@ -167,12 +167,16 @@ class Sends:
     @contextlib.contextmanager
     def entered(self, effect: Effect | None) -> Iterator[Waiting]:
         """Send a record that has entered inside this block; it is withdrawn if it was not appended."""
-        waiting = Waiting(effect)
-        token = self.waiting.set(waiting)
+        waiting, token = Waiting(effect), None
+        try:
+            token = self.waiting.set(waiting)
+        except Exception as error:
+            self._driver.stand_down(RECORDING, error)
         try:
             yield waiting
         finally:
-            self.waiting.reset(token)
+            if token is not None:
+                self.waiting.reset(token)
             if waiting.effect is not None:
                 self.withdraw(waiting.effect)
 
