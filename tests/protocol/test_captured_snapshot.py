@@ -260,6 +260,8 @@ def test_r10_replays_are_counted(whole: Captured) -> None:
     caught_up = replace(untorn, positions=(replace(first, replay_until=9), *others))
     assert snapshot(caught_up).replays == 0
     assert snapshot(untorn).replays == 1
+    second = replace(untorn, positions=(first, replace(others[0], replay_until=9), *others[1:]))
+    assert snapshot(second).replays == 2, "each agent by itself"
 
 
 def test_what_the_apps_declare_and_report_stands_in_it() -> None:

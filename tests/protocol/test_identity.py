@@ -145,6 +145,21 @@ def test_r11_who_has_work_under_way_when_its_ledger_is_recreated_says_so(world: 
     assert p.feed(LedgerRecreated()) == [AppendHello(void=void, was=SOMEBODY if busy else NOBODY)]
 
 
+def test_r11_an_epoch_that_was_aborted_in_a_ledger_that_is_gone_is_another_one_in_the_next(
+    world: World,
+) -> None:
+    p = Process(world, "p")
+    event = p.start(A, 0)
+    epoch = world.take(p)
+    p.feed(TimerExpired(epoch=epoch))
+    p.end(event)
+    p.world, p.read = World(), 0
+    p.feed(LedgerRecreated())
+    p.join()
+    assert p.world.take(p) == epoch
+    assert p.world.snapshot(epoch).status is Status.CAPTURED
+
+
 # -- when a snapshot is captured, when it failed -------------------------------------------------------------------
 
 
