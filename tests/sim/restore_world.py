@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final, NamedTuple
 
 from snapkafka.protocol import NOBODY, Hello, InputTopic, LedgerRecord, LedgerState, Rule, TopicPartition
@@ -68,7 +69,7 @@ class SmallWorld:
 
     def __post_init__(self) -> None:
         self.rng = random.Random(f"restore {self.seed}")
-        self.numbers = self.ids = 0
+        self.number, self.fresh = count(1).__next__, count(1).__next__
         self.begin = 0  # of the input: what lies below is deleted
         self.topic_id = "1"  # of the input
         self.reset = "latest"
@@ -89,10 +90,6 @@ class SmallWorld:
         self.ledger.apply(offset, record)
         return offset
 
-    def number(self) -> int:
-        self.numbers += 1
-        return self.numbers
-
     def hello(self, app: str, mode: str = "on") -> int:
         topic_id = self.topic_id if "recreated" not in self.broken else ""
         inputs = (InputTopic(topic=INPUT.topic, partitions=1, topic_id=topic_id),) if app == "p" else ()
@@ -108,7 +105,8 @@ class SmallWorld:
         self.worker, self.committed, self.topic_id, self.reset = None, None, "2", "earliest"
         for _ in range(SENT_SINCE):
             self.external()
-        worker = self.started()
+        worker = self.start()
+        assert worker is not None, "no restore is open"
         due = {agent: worker.state[agent] + tuple(it.id for it in self.log) for agent in AGENTS}
         while worker.at < len(self.log):
             self.step_of_worker()
@@ -117,12 +115,6 @@ class SmallWorld:
                 self.wrong.append(
                     f"agent {agent}: the input was recreated: {worker.state[agent]}, not {due[agent]}"
                 )
-
-    def started(self) -> RestoringWorker:
-        """Start a worker while no restore is open."""
-        self.start()
-        assert self.worker is not None
-        return self.worker
 
     def step(self) -> None:
         kind = self.rng.choices(("send", "external", "work", "cut", "commit"), (3, 2, 5, 0.4, 1))[0]
@@ -138,18 +130,14 @@ class SmallWorld:
             case _:
                 self.commit()
 
-    def fresh(self) -> int:
-        self.ids += 1
-        return self.ids
-
     def external(self) -> None:
         self.log.append(SimMessage(self.fresh(), NOBODY))
 
-    def start(self) -> None:
-        """Start a worker; it waits while its app is restored."""
+    def start(self) -> RestoringWorker | None:
+        """Start a worker; it waits while its app is restored (None)."""
         if self.ledger.restores.holds("p") is not None and "hold" not in self.broken:
             self.counts["held"] += 1
-            return
+            return None
         process = self.hello("p")
         state: dict[str, tuple[int, ...]] = dict.fromkeys(AGENTS, ())
         for offset, written in enumerate(self.changelog):
@@ -164,20 +152,20 @@ class SmallWorld:
         self.worker = RestoringWorker(
             process, state, self.committed, dict(rules), self.ledger.restores.restored("p")
         )
+        return self.worker
 
     def step_of_worker(self) -> None:
         """Hand the next record to the agents that have to process it, or start a worker."""
         worker = self.worker
         if worker is None:
-            return self.start()
-        if worker.at < len(self.log):
+            self.start()
+        elif worker.at < len(self.log):
             message = self.log[worker.at]
             if not self.void(message.process, INPUT, worker.at):
                 for agent in AGENTS:
                     if worker.rules.get(agent, Rule(0)).takes(worker.at):
                         self.process(worker, agent, message.id)
             worker.at += 1
-        return None
 
     def process(self, worker: RestoringWorker, agent: str, message: int) -> None:
         worker.state[agent] = (*worker.state[agent], message)

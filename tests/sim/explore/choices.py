@@ -250,10 +250,6 @@ class ExploredWorld(World):
                 process.perform(kind, what)
         self.stage.fault = ""
 
-    def may_trigger(self) -> bool:
-        """Return whether the author of a trigger would not be refused."""
-        return self.look(()) is not None
-
     # -- what could happen next --------------------------------------------------------------------------------
 
     def possible(self) -> Iterator[Choice]:
@@ -319,15 +315,10 @@ class ExploredWorld(World):
                 for kind, what in p.choices():
                     if kind == "start" and len(p.consumer.queues[cast(Any, what)]) > 1:
                         yield Choice(kind, p.number, what, fault)
-            case "abort" if p.may_abort():
-                yield Choice("abort-transaction", p.number)
-            case "expel" if p.connected:
-                yield Choice("expel", p.number)
-            case "crash" | "stop":
-                if fault == "crash" or p.may_stop:
-                    yield Choice(fault, p.number)
             case _:
-                assert fault in ("abort", "expel"), f"no fault is called {fault}"
+                able = {"crash": True, "stop": p.may_stop, "expel": p.connected, "abort": p.may_abort()}
+                if able[fault]:
+                    yield Choice("abort-transaction" if fault == "abort" else fault, p.number)
 
     # -- sameness ----------------------------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ class SmallWorld:
             for choice in moves:
                 if choice.kind == "fetch" and not _is_red(world, choice):
                     return [choice]
-        if world.triggers and world.may_trigger():
+        if world.triggers and world.look(()) is not None:  # else its author is refused
             joined = [p.number for p in world.processes if p.joined and self.asks in (-1, p.number)]
             authors = [-1] if "ledger" in world.plan.hear else joined
             moves += [Choice("trigger", author) for author in authors]
