@@ -48,9 +48,9 @@ class Chosen(ExitStack):
                 return work(EmbeddedEngine(self._job))
             except HandOverError as reason:
                 needed = str(reason)
-        return work(self._for(needed))
+        return work(self._for(needed, offsets))
 
-    def _for(self, reason: str) -> Engine:
+    def _for(self, reason: str, offsets: int) -> Engine:
         if self._job.spec.engine == "embedded":
             raise BadInputError(
                 f"the embedded engine does not do {reason}",
@@ -62,5 +62,5 @@ class Chosen(ExitStack):
         if self._spark is None:
             from .spark.engine import spark_engine
 
-            self._spark = self.enter_context(spark_engine(self._job))
+            self._spark = self.enter_context(spark_engine(self._job, offsets))
         return self._spark

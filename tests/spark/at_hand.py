@@ -41,7 +41,7 @@ def spec_file(folder: Path, **options: Any) -> list[str]:
 
 
 def record(row: dict[str, Any]) -> Record:
-    """Return a row of Spark's Kafka source as a record."""
+    """Return a row as a record."""
     headers = [(it["key"], it["value"]) for it in row["headers"]]
     place, time = (
         (row["topic"], row["partition"], row["offset"]),
@@ -62,7 +62,7 @@ def header_of(it: LogRecord, ledger_id: int = LEDGER) -> bytes:
 
 
 def row_of(it: LogRecord, key: bytes | None = None, value: bytes | None = None) -> dict[str, Any]:
-    """Return a record as a row of Spark's Kafka source; its key is the number for it, if no other is given."""
+    """Return a record as a row; its key is the number for it, if no other is given."""
     return {
         "topic": it.topic,
         "partition": it.partition,
@@ -97,15 +97,22 @@ def within(rows: Iterable[dict[str, Any]], ranges: Iterable[ReadRange]) -> list[
     return sorted(found, key=lambda row: (row["topic"], row["partition"], row["offset"]))
 
 
+def source_of(rows: Sequence[dict[str, Any]]) -> pa.Table:
+    """Return rows as Spark's source has them: without headers there is no list."""
+    from snapkafka.assembly.spark.kafka_source import SOURCE_SCHEMA
+
+    times = ({"timestamp": it["timestamp_ms"] * 1_000, "timestampType": it["timestamp_type"]} for it in rows)
+    found = [it | of | {"headers": it["headers"] or None} for it, of in zip(rows, times, strict=True)]
+    return pa.Table.from_pylist(found, schema=arrow_schema(SOURCE_SCHEMA))
+
+
 def spark_reads(patch: pytest.MonkeyPatch, rows: Sequence[dict[str, Any]], *, tasks: int = 1) -> None:
     """Let Spark's tasks read these rows, in so many partitions."""
     from snapkafka.assembly.spark import engine
-    from snapkafka.assembly.spark.kafka_source import SOURCE_SCHEMA
 
     def read_ranges(spark: Any, ranges: Iterable[ReadRange], client: Any) -> Any:
-        table = pa.Table.from_pylist(within(rows, ranges), schema=arrow_schema(SOURCE_SCHEMA))
         places = ("topic", "partition", "offset")
-        frame = spark.createDataFrame(table, schema=SOURCE_SCHEMA)
+        frame = spark.createDataFrame(source_of(within(rows, ranges)))
         return frame.repartitionByRange(tasks, *places).sortWithinPartitions(*places)
 
     patch.setattr(engine, "read_ranges", read_ranges)

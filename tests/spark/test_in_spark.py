@@ -6,15 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql import SparkSession
 
 from snapkafka.assembly import PLAIN, Decoding, Settings, compare
-from snapkafka.assembly.arrow_schema import arrow_schema
 from snapkafka.assembly.spark import engine
 from snapkafka.assembly.spark.engine import SparkEngine, records_of
-from snapkafka.assembly.spark.kafka_source import SOURCE_SCHEMA
 from snapkafka.checks import CutView, LogRecord, Status, run
 from snapkafka.wire import headers as wire
 from tests.spark.at_hand import (
@@ -26,6 +23,7 @@ from tests.spark.at_hand import (
     record,
     row_of,
     settings_of,
+    source_of,
     spark_reads,
     with_bounds,
 )
@@ -134,7 +132,7 @@ def test_the_source_s_rows_are_records_as_the_wire_reads_them() -> None:
         for n, some in enumerate(odd)
     ]  # fmt: skip
     source.append(of | {"offset": 99, "headers": []})
-    batches = pa.Table.from_pylist(source, schema=arrow_schema(SOURCE_SCHEMA)).to_batches(max_chunksize=5)
+    batches = source_of(source).to_batches(max_chunksize=5)
     found = list(records_of([batches[0].slice(2), *batches[1:]], LEDGER))
     for one, of_source in zip(found, source[2:], strict=True):
         assert one._replace(headers=list(one.headers)) == record(of_source)

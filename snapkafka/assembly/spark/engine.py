@@ -44,11 +44,11 @@ BATCH: Final = 10_000
 
 
 @contextmanager
-def spark_engine(job: Job) -> Iterator[SparkEngine]:
-    """Provide Spark for the length of the block."""
+def spark_engine(job: Job, offsets: int) -> Iterator[SparkEngine]:
+    """Provide Spark for the length of the block, in which it has to read about so many offsets."""
     job.notify("starting Spark")
     before = signal.getsignal(signal.SIGINT)
-    with session(ui=job.spec.ui) as spark:
+    with session(ui=job.spec.ui, offsets=offsets) as spark:
         if signal.getsignal(signal.SIGINT) is not before:  # Spark takes over Ctrl-C when it starts
             signal.signal(signal.SIGINT, before)
         if job.spec.ui and spark.sparkContext.uiWebUrl:
@@ -153,11 +153,12 @@ def records_of(batches: Iterable[pa.RecordBatch], ledger_id: int) -> Iterator[Re
     """Yield the records of the source's rows."""
     for batch in batches:
         headers = batch.column("headers")
-        names = ("topic", "partition", "offset", "timestamp_ms", "timestamp_type", "key", "value")
-        columns = (batch.column(name).to_pylist() for name in names)
+        at_ms = pc.divide(batch.column("timestamp").cast(pa.int64()), 1_000)
+        names = ("topic", "partition", "offset", "timestampType", "key", "value")
+        columns = (column.to_pylist() for column in (at_ms, *map(batch.column, names)))
         rows = zip(*columns, ours_in(headers), strict=True)
-        for nth, (topic, partition, offset, at_ms, kind, key, value, header) in enumerate(rows):
-            place, time = (topic, partition, offset), (at_ms, kind)
+        for nth, (at, topic, partition, offset, kind, key, value, header) in enumerate(rows):
+            place, time = (topic, partition, offset), (at, kind)
             yield record_of(ledger_id, place, time, key, value, _Headers(headers, nth), header)
 
 
@@ -180,7 +181,7 @@ class _Headers:
         self._column, self._nth = column, nth
 
     def __iter__(self) -> Iterator[tuple[str, bytes | None]]:
-        return ((it["key"], it["value"]) for it in self._column[self._nth].as_py())
+        return ((it["key"], it["value"]) for it in self._column[self._nth].as_py() or ())
 
 
 def _batch(changes: Sequence[Change], part: bytes | None = None) -> pa.RecordBatch:
