@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,10 +15,8 @@ import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 from pyspark.sql import functions as fn
 
-from snapkafka import ops
-from snapkafka.assembly import SCHEMAS, compare, published
+from snapkafka.assembly import SCHEMAS
 from snapkafka.assembly.schemas import UNIX_EPOCH
-from snapkafka.assembly.spark import engine as spark_engine
 from snapkafka.assembly.spark import kafka_source
 from snapkafka.checks import ReadRange, Verdict
 from snapkafka.manifest import AROUND, INPUTS, InvariantEntry, Manifest
@@ -185,14 +182,6 @@ def test_no_channel_has_more_than_the_window(assembled: Assembled, tmp_path: Pat
     assert sorted((assembled.bare(it["topic"]), it["offset"]) for it in found) == NEAREST
 
 
-async def test_a_cut_is_drawn_from_its_tables(assembled: Assembled) -> None:
-    drawn = await ops.draw(None, "", manifest=assembled.store.manifest_place(assembled.manifest.id))
-    kinds = [element.get("class") for element in ET.fromstring(drawn.svg).iter(f"{SVG}g")]
-    assert kinds.count("message flight") == drawn.shown == 6
-    assert kinds.count("message near") == 11
-    assert drawn.hidden == 0
-
-
 def test_external_records_are_stored_from_the_lowest_position_to_the_end_of_the_log(
     assembled: Assembled,
 ) -> None:
@@ -215,12 +204,6 @@ def test_what_depends_on_when_the_log_is_read_is_no_content(assembled: Assembled
     assert not {AROUND, INPUTS} & {table.name for table in without.tables}
     assert not without.inputs
     assert (without.content, without.read) == (assembled.manifest.content, assembled.manifest.read)
-
-
-def test_its_tables_are_those_that_a_verification_makes(assembled: Assembled, tmp_path: Path) -> None:
-    computed, checked = assembled.engine.verify(assembled.stage, store=LocalStore(tmp_path), **OPTIONS)
-    stored = published(assembled.store, assembled.manifest)
-    assert compare(stored, computed, checked.outcomes).status == "passed"
 
 
 def test_verified_and_says_by_what(assembled: Assembled) -> None:
@@ -248,16 +231,6 @@ def test_manifest_fits_its_schema_and_its_files(assembled: Assembled) -> None:
     assert assembled.manifest.captured == assembled.stage.captured
 
 
-def test_assembled_twice_is_the_same(assembled: Assembled, tmp_path: Path) -> None:
-    """The same rows and digest, elsewhere, whatever that is called."""
-    elsewhere = assembled.again(there := LocalStore(tmp_path / "50% of #1, in a place"))
-    assert all((there.root / file.path).is_file() for table in elsewhere.tables for file in table.files)
-    assert all(table.files for table in elsewhere.tables)
-    assert [path.name for path in tmp_path.iterdir()] == [there.root.name]
-    assert elsewhere.content == assembled.manifest.content
-    assert [t.digest for t in elsewhere.tables] == [t.digest for t in assembled.manifest.tables]
-
-
 @pytest.mark.nightly
 def test_a_small_snapshot_takes_few_jobs_and_tells_of_each(spark: Any, kafka: Broker, tmp_path: Path) -> None:
     """Spark plans, compiles and schedules each, whatever its size. Its page has the same names."""
@@ -273,19 +246,12 @@ def test_a_small_snapshot_takes_few_jobs_and_tells_of_each(spark: Any, kafka: Br
 
 
 @pytest.mark.nightly
-def test_parallelism_changes_no_row(
-    spark: Any, kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_partition_with_many_records_is_read_by_several_tasks(
+    spark: Any, kafka: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A partition is read by several tasks, and rows are in other files: the same digests."""
-    engine, stage = Engine("spark", spark), play(kafka.bootstrap, f"parallel{id(spark)}")
-    one = engine.assemble(stage, LocalStore(tmp_path / "one"))
+    """That tasks divide partitions changes nothing: `test_in_spark`."""
     monkeypatch.setattr(kafka_source, "RECORDS_PER_TASK", 2)
-    monkeypatch.setattr(spark_engine, "CHANGES_PER_FILE", 3)
-    other = engine.assemble(stage, LocalStore(tmp_path / "other"))
-    assert [len(table.files) for table in one.tables] != [len(table.files) for table in other.tables]
-    assert [table.digest for table in one.tables] == [table.digest for table in other.tables]
-    assert one.content == other.content
-    hot = ReadRange(*stage.tp("orders"), 0, 10)
-    records = kafka_source.read_ranges(spark, [hot], {"bootstrap.servers": stage.bootstrap})
+    hot = ReadRange(*play(kafka.bootstrap, f"parallel{id(spark)}").tp("orders"), 0, 10)
+    records = kafka_source.read_ranges(spark, [hot], {"bootstrap.servers": kafka.bootstrap})
     by_task = records.groupBy(fn.spark_partition_id()).count().collect()
     assert (len(by_task), sum(row["count"] for row in by_task)) == (5, 10)

@@ -1,6 +1,5 @@
-"""Damage on real topics: whoever verifies with only the captured snapshot and the broker finds the very offset. A
-verifier in a process of its own: `tests/e2e/test_damage.py`. And VERIFIED_OPEN: groups without snapkafka read outputs,
-and inputs hold records that nobody with snapkafka sent."""
+"""Damage on real topics: whoever verifies with only the captured snapshot and the broker finds the very offset.
+And VERIFIED_OPEN: groups without snapkafka read outputs, and inputs hold records that nobody with snapkafka sent."""
 
 from __future__ import annotations
 

@@ -7,11 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from snapkafka.assembly import columns
 from snapkafka.assembly.manifest import logs_of
 from snapkafka.checks import CutView, LogBounds, LogRecord, reading_ranges
 from snapkafka.checks.v3_state import facts_of
-from snapkafka.manifest import STATE_DELTA
 from snapkafka.protocol import ChangelogCut, ProcessCut, TopicPartition
 from tests.spark.at_hand import record, row_of, state_of, within
 from tests.worlds.little_log import CAPTURED
@@ -145,11 +143,3 @@ def test_a_chain_of_three_has_the_rows_of_the_whole() -> None:
         assert found and not counted & found, "nothing is there twice"
         starts = _starts(child, read)
     assert starts == _starts(views[2], _read(views[2], written)), "whatever was read"
-
-
-def test_columns_of_a_delta_are_those_stated() -> None:
-    written, views = grown(random.Random(2), 9)
-    rows = state_of(views[1], _read(views[1], written), views[0])
-    assert {frozenset(row) for row in rows} == {frozenset(columns(STATE_DELTA))}
-    assert {row["deleted"] for row in rows} == {True, False}
-    assert all((row["value_raw"] is None) == row["deleted"] for row in rows)

@@ -144,25 +144,6 @@ def test_a_key_that_lies_in_two_partitions_is_named(
         assert [it["what"] for it in again if it["kind"] == "state-split"] == [note.what]
 
 
-def test_a_delta_has_what_changed_and_nothing_else(chain: Chain) -> None:
-    """`x` and `red` were written in red, below and past the end of the parent: they count now."""
-    first, second = (chain.manifest(which) for which in ("next", "last"))
-    assert {"state", "state_delta"} & {table.name for table in first.tables} == {"state_delta"}
-    assert [entry.id for entry in second.parents] == [chain.stage.name("snap"), chain.stage.name("next")]
-    logs = (log for log in chain.manifest("snap").logs if log.settled is not None)
-    assert {log.partition: log.settled for log in logs} == {0: 7, 1: 1}
-    found = duckdb.sql(
-        f"SELECT key, value, deleted FROM '{chain.store.root}/{first.id}/*/state_delta/*.parquet' ORDER BY key"
-    )
-    assert found.fetchall() == [
-        ("late", "3", False),
-        ("new", "7", False),
-        ("old", None, True),
-        ("red", "1", False),
-        ("x", "999", False),
-    ]
-
-
 def test_on_a_broken_parent_nothing_is_built_and_the_whole_state_is_read(
     chain: Chain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions
 
 from snapkafka.assembly import Desk, cluster
 from snapkafka.assembly.spark_errors import translate
@@ -18,11 +17,10 @@ from snapkafka.checks import Status
 from snapkafka.errors import BadInputError, OffsetsGoneError, TimedOutError
 from snapkafka.kafka import Connection
 from snapkafka.manifest import CheckEntry, Manifest
-from snapkafka.testing import Broker, wait_until
+from snapkafka.testing import Broker
 from snapkafka.units import wall_ms
 from tests.altering import alter_settings
-from tests.spark.engines import Engine
-from tests.spark.engines import rows as rows_in
+from tests.spark.engines import Engine, rows
 from tests.spark.scene import Stage, play, play_on
 from tests.worlds.stores import LocalStore
 
@@ -40,37 +38,6 @@ def assembled(
 
 def verified(engine: Engine, stage: Stage) -> dict[str, CheckEntry]:
     return {found.name: found for found in engine.verify(stage)[1].outcomes}
-
-
-def rows(manifest: Manifest, folder: Path, table: str) -> list[dict[str, Any]]:
-    return rows_in(LocalStore(folder), manifest, table)
-
-
-def test_partitions_that_were_added_later_are_none_of_it(
-    engine: Engine, stage: Stage, tmp_path: Path
-) -> None:
-    """Though somebody writes to them: the very same rows as before."""
-    before = assembled(engine, stage, tmp_path / "before")
-    names = ("orders", "credits", "balances")
-    admin = AdminClient({"bootstrap.servers": stage.bootstrap, "log_level": 0})
-    wanted = [NewPartitions(stage.topic(name), 4) for name in names]
-    for done in admin.create_partitions(wanted).values():
-        done.result(30)
-    alpha, beta = stage.players
-    for name in names:
-        wait_until("the partition to be there", lambda name=name: _has(stage, name, 3), timeout_s=20)  # type: ignore[misc]
-        assert alpha.send(stage.tp(name, 3), b'"x"', b"1", epoch=stage.epoch) == 0
-        assert beta.send(stage.tp(name, 3), b'"y"', b"2", epoch=stage.epoch) == 1
-    after = assembled(engine, stage, tmp_path / "after")
-    assert (after.verdict, after.content) == ("VERIFIED", before.content)
-    assert [table.digest for table in after.tables] == [table.digest for table in before.tables]
-    assert {item.partition for item in after.read} == {0, 1}
-    assert {row["partition"] for row in rows(after, tmp_path / "after", "positions")} == {0, 1}
-
-
-def _has(stage: Stage, name: str, partition: int) -> bool:
-    topic = stage.topic(name)
-    return partition in stage.producer.list_topics(topic, timeout=5).topics[topic].partitions
 
 
 @pytest.mark.parametrize("name", ["orders", "balances"])
@@ -111,7 +78,7 @@ def test_transactions_that_are_open_across_the_cut(
     """They are waited for: what is committed in the end is there, what is aborted is not; who waits in vain says so."""
     producers = [_transactional(stage, n) for n in range(2)]
     plain, orders = stage.producer, stage.tp("orders")
-    _, beta = stage.players
+    (_, beta), store = stage.players, LocalStore(tmp_path)
     stage.producer = producers[0]
     committed = beta.send(orders, b'"committed"', b"1", epoch=stage.epoch)
     stage.producer = producers[1]
@@ -132,17 +99,17 @@ def test_transactions_that_are_open_across_the_cut(
     assert all(timer.finished.is_set() for timer in timers), "it has not waited"
     assert manifest.verdict == "VERIFIED"
     messages = {
-        row["offset"]: row["key"]
-        for row in rows(manifest, tmp_path, "messages")
-        if row["topic"] == orders.topic
+        row["offset"]: row["key"] for row in rows(store, manifest, "messages") if row["topic"] == orders.topic
     }
     assert (messages[committed], messages[last]) == ("committed", "after")
-    state = {row["key"]: row["changelog_offset"] for row in rows(manifest, tmp_path, "state")}
+    state = {row["key"]: row["changelog_offset"] for row in rows(store, manifest, "state")}
     assert "more" in state
     assert aborted not in state.values()
     assert "aborted" not in state
     raw = assembled(engine, stage, tmp_path / "raw", "next", isolation="read_uncommitted")
-    assert "aborted" in {row["key"] for row in rows(raw, tmp_path / "raw", "state")}, "or nothing was shown"
+    assert "aborted" in {row["key"] for row in rows(LocalStore(tmp_path / "raw"), raw, "state")}, (
+        "or nothing was shown"
+    )
 
 
 def _transactional(stage: Stage, n: int) -> Producer:
@@ -176,14 +143,3 @@ def test_ages_are_by_the_clock_of_the_broker(
     isolation = "read_uncommitted"
     alone = stage.ask(lambda it: cluster.look(it, captured, isolation=isolation, triggered_ms=triggered_ms))
     assert (alone.keeping(stage.tp("balances")) is None) == bool(behind_ms)
-
-
-@pytest.mark.parametrize("isolation", cluster.ISOLATIONS)
-def test_where_every_topic_is_gone_nothing_is_there(kafka: Broker, namespace: str, isolation: str) -> None:
-    """So that it is told as any other loss, and no client fails over having nothing to ask."""
-    lost = play(kafka.bootstrap, namespace)
-    captured = lost.captured
-    assert captured is not None
-    lost.delete(*(lost.topic(name) for name in ("orders", "credits", "balances")))
-    view = lost.ask(lambda admin: cluster.look(admin, captured, isolation=isolation))
-    assert view.bounds == {}

@@ -245,22 +245,3 @@ def test_headers_count_among_what_is_held(monkeypatch: pytest.MonkeyPatch) -> No
     rows = [row_of(LogRecord(*TOPIC, n), b"k", None) for n in range(4)]
     found = pieces_of.pieces(record(row | {"headers": [{"key": "h", "value": b"x" * 600}]}) for row in rows)
     assert [[it.offset for it in piece] for _, piece in found] == [[0, 1], [2, 3]]
-
-
-def test_a_state_and_the_changes_since_give_the_state_after_them() -> None:
-    """What an incremental snapshot is made by: rows of `state` are changes themselves."""
-    with faust_sets() as (sets, of_sets):
-        play_sets(random.Random(5), sets, 60)
-    rng = random.Random(5)
-    plain: list[Record] = [
-        (js(rng.choice("abcdef")), None if rng.random() < 0.2 else js(rng.randrange(99))) for _ in range(60)
-    ]
-    plain += [(b"\xff", b"\xff")]
-    of_windows: dict[str, Any] = {"windowed": True}
-    for records, table in ((of_sets, {"sets": True}), (plain, of_windows)):
-        whole, half = folded(records, **table), len(records) // 2
-        parent = folded(records[:half], **table)
-        rows = [(row.key_raw, row.value_raw) for row in parent]
-        again = folded([*rows, *records[half:]], **table, start=half - len(rows))
-        one, other = ([(row.key_raw, row.value_raw) for row in state] for state in (again, whole))
-        assert one == other, table

@@ -65,17 +65,20 @@ def test_a_small_snapshot_is_that_of_the_option(fakes: dict[str, str], lines: li
 
 
 @pytest.mark.parametrize(
-    ("offsets", "reason", "named"),
+    ("offsets", "missing", "reason", "named"),
     [
-        (engines.OFFSETS_MAX + 1, "", f"{engines.OFFSETS_MAX + 1:,} offsets"),
-        (1_000, "an odd header", "an odd header"),  # that shows only in the records
+        (engines.OFFSETS_MAX + 1, [], "", f"{engines.OFFSETS_MAX + 1:,} offsets"),
+        (1_000, [], "an odd header", "an odd header"),  # that shows only in the records
+        (1_000, ["duckdb"], "", "without duckdb"),
     ],
 )
 def test_what_only_spark_does_is_named(
-    fakes: dict[str, str], lines: list[str], offsets: int, reason: str, named: str
-) -> None:
+    fakes: dict[str, str], lines: list[str], monkeypatch: pytest.MonkeyPatch,
+    offsets: int, missing: list[str], reason: str, named: str,
+) -> None:  # fmt: skip
     """Never a silent difference: `auto` takes Spark and says why, `embedded` refuses."""
     fakes["reason"] = reason
+    monkeypatch.setattr(engines, "missing_of", lambda extra: missing)
     assert taken(lines, JobSpec(engine="auto"), offsets=offsets) == "spark"
     (line,) = lines
     assert named in line
@@ -92,14 +95,6 @@ def test_where_spark_is_needed_and_missing_the_reason_is_named(
         taken(lines, JobSpec(engine="auto"))
     assert raised.value.message.startswith("Spark (for an odd header) needs pyspark, ")
     assert raised.value.hint.startswith("pip install '.[spark]'")
-
-
-def test_without_its_libraries_spark_is_taken(
-    fakes: dict[str, str], lines: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engines, "missing_of", lambda extra: ["duckdb"])
-    assert taken(lines, JobSpec(engine="auto")) == "spark"
-    assert "without duckdb" in lines[0]
 
 
 # -- the reader of the embedded engine -------------------------------------------------------------------------

@@ -170,6 +170,7 @@ def _file(store: LocalStore, snapshot: str) -> Path:
         (lambda it: _file(it, "tuesday").write_text("rows"), StorageError, "tuesday: file .* has 4 bytes"),
         (lambda it: it.manifest_path("monday").unlink(), StorageError, "tuesday builds on monday, which"),
         (lambda it: _file(it, "monday").unlink(), StorageError, "snapshot monday: file .* is missing"),
+        (lambda it: flip(_file(it, "monday")), StorageError, "snapshot monday: file .*parquet"),
         (_other_rows, StorageError, "tuesday builds on monday, which has changed"),
     ],
 )
@@ -188,16 +189,6 @@ def test_a_broken_or_deleted_parent_is_found(
     publish(store, wednesday)
     with pytest.raises(error, match=said):  # others may build on its rows
         decided(store, wednesday)
-
-
-def test_a_base_is_compared_byte_for_byte(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path)
-    monday = publish(store, captured("monday", 1, cut(5)))
-    assert find(store, TUESDAY) is not None
-    flip(tmp_path / monday.tables[0].files[0].path)
-    base, why = decided(store, TUESDAY)
-    assert base is None
-    assert "snapshot monday" in why
 
 
 # -- what is read of the log ---------------------------------------------------------------------------------

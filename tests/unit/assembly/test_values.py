@@ -81,11 +81,6 @@ def test_a_value_by_its_codec(
     assert read(raw, codec) == (text, why)
 
 
-def test_both_reasons_are_given() -> None:
-    found = Decoder().texts("t", b"\xff", b"{", ("json", "json"))
-    assert found.why_undecoded == "key: not UTF-8; value: not JSON"
-
-
 # --- JSON -----------------------------------------------------------------------------------------------------------
 
 

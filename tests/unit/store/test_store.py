@@ -98,23 +98,29 @@ def text_of(store: Store) -> str:
 # -- publishing -----------------------------------------------------------------------------------------------
 
 
-def test_tables_and_manifest_appear_together(store: Store) -> None:
+def test_an_assembly_appears_whole_or_not_at_all_and_the_one_before_stays_for_its_readers(
+    store: Store,
+) -> None:
+    """A file that no table names goes before the manifest appears: a task that was done twice has left it."""
     store.check_writable()
-    made = publish(store)
-    (file,) = made.tables[0].files
-    assert names(store) == sorted(["one.json", file.path])
-    assert store.read("one") == made
-    again, name = open_manifest(store.manifest_place("one"))
-    assert again.text(name) == store.text("one.json")
-    with pytest.raises(UnknownSnapshotError):
-        store.read("two")
-
-
-def test_who_fails_leaves_nothing(store: Store) -> None:
     with contextlib.suppress(RuntimeError), store.staging("one") as folder:
         store.write(f"{folder}/{FILE}", b"half")
         raise RuntimeError
     assert names(store) == []
+    with store.staging("one") as folder:
+        for path in (FILE, f"{FILE}.again"):
+            store.write(f"{folder}/{path}", b"rows")
+        old = store.publish(manifest_of(folder, "one", "c"), folder)
+    assert names(store) == ["one.json", f"{folder}/{FILE}"]
+    assert store.read("one") == old
+    again, name = open_manifest(store.manifest_place("one"))
+    assert again.text(name) == store.text("one.json")
+    with pytest.raises(UnknownSnapshotError):
+        store.read("two")
+    new = publish(store, content="d", text="others")
+    assert (store.read("one").content, text_of(store)) == ("d", "others")
+    assert store.files_of(new) == [new.tables[0].files[0].path], "what another assembly left is no part of it"
+    assert f"{folder}/{FILE}" in names(store)
 
 
 def test_a_file_that_cannot_be_written_whole_is_not_there(
@@ -128,24 +134,6 @@ def test_a_file_that_cannot_be_written_whole_is_not_there(
         LocalStore(tmp_path).write("one.json", b"half")
     assert isinstance(raised.value.__cause__, OSError) and raised.value.__cause__.errno == errno.ENOSPC
     assert names(LocalStore(tmp_path)) == []
-
-
-def test_each_assembly_gets_files_and_a_manifest_of_its_own(store: Store) -> None:
-    """Those of the one before stay for their readers."""
-    old = publish(store)
-    new = publish(store, content="d", text="others")
-    assert (store.read("one").content, text_of(store)) == ("d", "others")
-    assert store.files_of(new) == [new.tables[0].files[0].path], "what another assembly left is no part of it"
-    assert old.tables[0].files[0].path in names(store)
-
-
-def test_a_file_that_no_table_names_goes_before_the_manifest_appears(store: Store) -> None:
-    """A task that was done twice has left it."""
-    with store.staging("one") as folder:
-        for path in (FILE, f"{FILE}.again"):
-            store.write(f"{folder}/{path}", b"rows")
-        store.publish(manifest_of(folder, "one", "c"), folder)
-    assert names(store) == ["one.json", f"{folder}/{FILE}"]
 
 
 def test_two_at_once_do_not_spoil_each_other(store: Store) -> None:
