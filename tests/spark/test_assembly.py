@@ -35,6 +35,7 @@ JOBS_MAX, STEPS = 6, ("reading every record", "table state")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+NEITHER: Final = "key: not UTF-8; value: not UTF-8"
 #: Columns of tables, and their rows.
 ROWS: Final[Mapping[str, tuple[str, list[tuple[Any, ...]]]]] = {
     # The last white value of a key, also behind a red one; deleted keys are gone; what is no text stays bytes.
@@ -52,17 +53,7 @@ ROWS: Final[Mapping[str, tuple[str, list[tuple[Any, ...]]]]] = {
         [
             ("alpha", "orders", 2, "beta", "x", b'"x"', '{"amount": 7}', b'{"amount": 7}', None),
             ("alpha", "orders", 4, "beta", None, None, "left behind", b"left behind", None),
-            (
-                "alpha",
-                "orders",
-                5,
-                "beta",
-                None,
-                b"\xff\xfe",
-                None,
-                b"\x80\x81",
-                "key: not UTF-8; value: not UTF-8",
-            ),
+            ("alpha", "orders", 5, "beta", None, b"\xff\xfe", None, b"\x80\x81", NEITHER),
             ("alpha", "orders", 6, "beta", "y", b'"y"', None, None, None),
             ("beta", "credits", 0, "alpha", "x", b'"x"', "a text", b'"a text"', None),
             ("beta", "credits", 2, "alpha", "z", b'"z"', '{"amount": 3}', b'{"amount": 3}', None),

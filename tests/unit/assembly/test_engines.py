@@ -100,16 +100,9 @@ def test_where_spark_is_needed_and_missing_the_reason_is_named(
 # -- the reader of the embedded engine -------------------------------------------------------------------------
 
 
-def message(offset: int) -> Any:
-    answers = {
-        "topic": "t",
-        "partition": 0,
-        "offset": offset,
-        "error": None,
-        "timestamp": (1, 5),
-        "key": None,
-    }
-    answers |= {"value": b"v", "headers": None}
+def message(offset: int, **more: Any) -> Any:
+    answers = {"topic": "t", "partition": 0, "offset": offset, "error": None, "timestamp": (1, 5)}
+    answers |= {"key": None, "value": b"v", "headers": None, **more}
     return Mock(**{f"{name}.return_value": answer for name, answer in answers.items()})
 
 
@@ -144,9 +137,7 @@ def test_the_name_of_a_header_that_is_no_text_is_handed_over(monkeypatch: pytest
 
 def test_a_time_in_nanoseconds_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark's source ends at it, and the job reads around it: this engine needs neither."""
-    odd = message(5)
-    odd.timestamp.return_value = (1, 2**62)
-    assert [it.timestamp_ms for it in read(monkeypatch, odd)] == [2**62]
+    assert [it.timestamp_ms for it in read(monkeypatch, message(5, timestamp=(1, 2**62)))] == [2**62]
 
 
 # -- what Spark reports ----------------------------------------------------------------------------------------

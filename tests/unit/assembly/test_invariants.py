@@ -370,14 +370,9 @@ def test_a_message_that_waits_too_long_or_has_no_time_is_found(
 ) -> None:
     triggered_s, waited_ms = 1_795_000_000, (1_000, 30_001, 30_000, 90_000, None)
     sent_ms = (None if ms is None else triggered_s * 1_000 - ms for ms in waited_ms)
+    place = {"partition": 0, "receiver_app": "a"}
     messages = [
-        {
-            "topic": "pay" if n < 3 else "mail",
-            "partition": 0,
-            "offset": n,
-            "timestamp_ms": at,
-            "receiver_app": "a",
-        }
+        place | {"topic": "pay" if n < 3 else "mail", "offset": n, "timestamp_ms": at}
         for n, at in enumerate(sent_ms)
     ]
     processes = [{"triggered_at": datetime.fromtimestamp(triggered_s, UTC)}]
@@ -425,15 +420,10 @@ def test_one_token_is_in_one_place(tmp_path: Path) -> None:
     """In the table of who holds it, or on its way; a second one, wherever it is, and none at all are told."""
 
     def places(held: dict[str, str | None], on_the_way: list[str]) -> tuple[str, list[tuple[Any, ...]]]:
+        common = {"app": "x", "partition": 0}
         state = [
-            {
-                "app": "x",
-                "table_name": table,
-                "key": who,
-                "value": value,
-                "partition": 0,
-                "changelog_offset": n,
-            }
+            common
+            | {"table_name": table, "key": who, "value": value, "changelog_offset": n}
             | {"why_undecoded": "no text" if value is None else None}
             for n, (who, value) in enumerate(held.items())
             for table in ("ring", "another")
