@@ -149,21 +149,10 @@ def _input(
         agents.append(Position(agent="b", **of, offset=rng.randint(position, red_from)))
     world.records += lines
     world.bounds[tp] = LogBounds(start=0, end=end)
-    world.inputs.append(
-        InputCut(
-            app=f"app{n}",
-            **of,
-            topic_id="",
-            position=position,
-            noted=position,
-            low=rng.randint(0, position),
-            log_end=rng.randint(max(position, red_from), end),
-            receiver=living[0],
-            agents=tuple(agents),
-            earlier=rng.choice(((), (), (living[-1],), (NOBODY,))),
-            steady=rng.random() < 0.7,
-        )
-    )
+    cut = of | {"topic_id": "", "position": position, "noted": position, "receiver": living[0]}
+    cut |= {"low": rng.randint(0, position), "log_end": rng.randint(max(position, red_from), end)}
+    earlier, steady = rng.choice(((), (), (living[-1],), (NOBODY,))), rng.random() < 0.7
+    world.inputs.append(InputCut(app=f"app{n}", **cut, agents=tuple(agents), earlier=earlier, steady=steady))
     _ends(world, tp, lines, living)
     for sender in world.senders:
         if (sender.topic, sender.partition) == tp and sender.marker >= 0 and rng.random() < 0.7:

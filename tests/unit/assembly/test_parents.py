@@ -45,16 +45,9 @@ def settled(offset: int) -> LogEntry:
 
 
 def captured(name: str, epoch: int, *changelogs: ChangelogCut, parent: str = "") -> Captured:
-    return dataclasses.replace(
-        example().captured,
-        id=name,
-        epoch=epoch,
-        type="incremental" if parent else "full",
-        parent=parent,
-        inputs=(),
-        senders=(),
-        changelogs=changelogs,
-    )
+    of: dict[str, Any] = {"id": name, "epoch": epoch, "parent": parent, "changelogs": changelogs}
+    of |= {"type": "incremental" if parent else "full", "inputs": (), "senders": ()}
+    return dataclasses.replace(example().captured, **of)
 
 
 TUESDAY = captured("tuesday", 2, cut(8), parent="monday")

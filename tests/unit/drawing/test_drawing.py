@@ -162,21 +162,10 @@ async def test_an_assembled_snapshot_is_drawn_from_its_manifest_and_tables(tmp_p
 
 def row(sender: str | None, receiver: str, offset: int, side: str, sent: int, **more: Any) -> dict[str, Any]:
     """A row of `around`; times in milliseconds after the trigger at 1,000,000."""
-    return {
-        "sender": APPS.get(sender or ""),
-        "sender_app": sender,
-        "receiver": APPS[receiver],
-        "receiver_app": receiver,
-        "topic": f"to-{receiver}",
-        "partition": 0,
-        "offset": offset,
-        "seq": offset,
-        "side": side,
-        "received": False,
-        "sent_ms": 1_000_000 + sent,
-        "key": "k",
-        "value": json.dumps({"amount": offset}),
-    } | more
+    who = {"sender": APPS.get(sender or ""), "sender_app": sender, "receiver": APPS[receiver]}
+    where = {"receiver_app": receiver, "topic": f"to-{receiver}", "partition": 0, "offset": offset}
+    what = {"side": side, "received": False, "sent_ms": 1_000_000 + sent, "key": "k", "seq": offset}
+    return who | where | what | {"value": json.dumps({"amount": offset})} | more
 
 
 APPS = {"shop": 1, "bank": 2, "till": 3}

@@ -72,16 +72,9 @@ async def in_ledger(store: LocalStore, *, sha256: str | None = None, place: str 
     taken = await ops.trigger(cluster, "shop", snapshot_id="one", wait=True)
     made = write_snapshot(store, "one", taken.epoch, state=[in_state("x", "1")])
     path = store.manifest_path("one")
-    cluster.the_ledger.put(
-        Verdict(
-            n=9,
-            epoch=taken.epoch,
-            verdict="VERIFIED",
-            manifest=place or str(path),
-            digest=made.content,
-            manifest_sha256=hashlib.sha256(path.read_bytes()).hexdigest() if sha256 is None else sha256,
-        )
-    )
+    known = hashlib.sha256(path.read_bytes()).hexdigest() if sha256 is None else sha256
+    of = {"manifest": place or str(path), "digest": made.content, "manifest_sha256": known}
+    cluster.the_ledger.put(Verdict(n=9, epoch=taken.epoch, verdict="VERIFIED", **of))
     return cluster
 
 

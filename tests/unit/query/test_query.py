@@ -242,16 +242,9 @@ async def test_the_state_of_an_incremental_one_is_the_whole(tmp_path: Path) -> N
 
 async def test_values_are_as_json_has_them(storage: str) -> None:
     sql = 'SELECT "offset", key_raw, headers, timestamp, key, running FROM messages, processes'
-    assert await rows(storage, sql) == [
-        (
-            7,
-            "ff00",
-            [{"key": "trace", "value": "01"}],
-            "2026-05-01T12:30:00+00:00",
-            None,
-            [{"agent": "a", "topic": "credits", "partition": 0, "offset": 6}],
-        )
-    ]
+    headers = [{"key": "trace", "value": "01"}]
+    running = [{"agent": "a", "topic": "credits", "partition": 0, "offset": 6}]
+    assert await rows(storage, sql) == [(7, "ff00", headers, "2026-05-01T12:30:00+00:00", None, running)]
     sql = "SELECT 'nan'::DOUBLE, 0.5::FLOAT, 1.50::DECIMAL(4, 2), DATE '2026-05-01', uuid() IS NULL, sum(2::BIGINT)"
     assert await rows(storage, sql) == [("nan", 0.5, "1.50", "2026-05-01", False, 2)]
     assert json.dumps(await rows(storage, "SELECT uuid(), INTERVAL 1 DAY, now()"))
