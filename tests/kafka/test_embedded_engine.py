@@ -24,7 +24,7 @@ from tests.spark.scene import Stage, play
 
 @pytest.fixture(scope="module")
 def stage(kafka: Broker) -> Stage:
-    return play(kafka.bootstrap, f"embedded{os.getpid()}", calm=True)
+    return play(kafka.bootstrap, f"embedded{os.getpid()}")
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_topic_that_is_recreated_while_it_is_read_leaves_no_manifest(
     kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both engines ask by the same function once they have read, before they write the manifest."""
-    stage = play(kafka.bootstrap, f"recreated{os.getpid()}", calm=True)
+    stage = play(kafka.bootstrap, f"recreated{os.getpid()}")
     topic, check, recreated = stage.topic("orders"), invariants.check, list[str]()
 
     def recreate_and_check(*arguments: Any) -> Any:

@@ -199,13 +199,11 @@ class Acts:
         declared: alpha declares `orders`, which beta and others write, as a source.
         red_received: let alpha take in a red record (orders[0] offset 8) before it cuts: what must never be.
         later_cause: let alpha write its table (balances[0] offset 2) for an event that it has yet to take in.
-        calm: let no event of alpha run at its cut: the state of balances[0] ends with offset 6, red begins at 7.
         split: `x` is also in partition 1 of the table, whose keys belong in one partition each.
     """
 
     red_received: bool = False
     later_cause: bool = False
-    calm: bool = False
     declared: bool = True
     split: bool = False
 
@@ -313,9 +311,9 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts) -> None:
     marker = b.mark(orders)  # orders 8
     a.mark(back)  # credits 3
     a.mark(stage.tp("credits", 1))
-    if not acts.calm:  # an event of a that ran at the cut writes once more in white, behind a red write
-        a.send(balances, b'"x"', b"999", epoch=stage.epoch)  # balances 7: red
-        a.send(balances, b'"late"', b"2")  # balances 8: white
+    # An event of a that ran at the cut writes once more in white, behind a red write.
+    a.send(balances, b'"x"', b"999", epoch=stage.epoch)  # balances 7: red
+    a.send(balances, b'"late"', b"2")  # balances 8: white
     report_b = _at_cut(stage, b, "credits", {0: (0, (1,)), 1: (1, ())})
     b.send(orders, b'"red"', b"{}", epoch=stage.epoch)  # orders 9: red
     a.send(back, b'"red"', b"{}", epoch=stage.epoch)  # credits 4: red
@@ -325,7 +323,7 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts) -> None:
         Report,
         **report_a,
         sent=tuple(a.ends.values()),
-        changelogs=_changelogs(a, 7 if acts.calm else 9),
+        changelogs=_changelogs(a, 9),
         recorded=(ChannelRange(sender=b.process, **orders._asdict(), start=position, end=marker),),
         cut_us=40,
     )
@@ -335,41 +333,30 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts) -> None:
 def play_on(stage: Stage, which: str, *written: tuple[bytes, bytes | None], parent: str = "snap") -> None:
     """The next snapshot, an incremental one. Alpha writes its table: `written` before its cut; then `x` in red, and
     once more in white `late`, both below the end of the changelog; then `red`, past it."""
-    _with_ledger(stage, lambda admin: _play_on(stage, admin, which, parent, written))
-
-
-async def _play_on(
-    stage: Stage,
-    admin: KafkaTopicAdmin,
-    which: str,
-    parent: str,
-    written: Sequence[tuple[bytes, bytes | None]],
-) -> None:
     balances, (a, b), before = stage.tp("balances"), stage.players, stage.epoch
-    for key, value in written:
-        a.send(balances, key, value, epoch=before)
-    for sender in stage.players:
-        sender.ends = sender.ends | sender.reached  # what was red is white for the next one
-    inputs = [stage.tp(topic, partition) for topic in ("orders", "credits") for partition in (0, 1)]
-    ends = await admin.log_ends(inputs)
-    trigger = Trigger(
-        n=1000 + before,
-        id=stage.name(which),
-        type="incremental",
-        parent=stage.name(parent),
-        ends=tuple(LogEnd(**tp._asdict(), end=ends[tp]) for tp in inputs),
-    )
-    stage.epoch = await stage.append(trigger) + 1
-    reports = [
-        _at_cut(stage, a, "orders", {0: (2, ()), 1: (0, ())}),
-        _at_cut(stage, b, "credits", {0: (0, (1,)), 1: (1, ())}),
-    ]
-    a.send(balances, b'"x"', b"%d" % stage.epoch, epoch=stage.epoch)
-    end = a.send(balances, b'"late"', b"3", epoch=before) + 1
-    a.send(balances, b'"red"', b"%d" % stage.epoch, epoch=stage.epoch)
-    for sender, report in zip(stage.players, reports, strict=True):
-        of = _changelogs(a, end) if sender is a else ()
-        await sender.write_record(Report, **report, sent=tuple(sender.ends.values()), changelogs=of)
+
+    async def act(admin: KafkaTopicAdmin) -> None:
+        for key, value in written:
+            a.send(balances, key, value, epoch=before)
+        for sender in stage.players:
+            sender.ends = sender.ends | sender.reached  # what was red is white for the next one
+        inputs = [stage.tp(topic, partition) for topic in ("orders", "credits") for partition in (0, 1)]
+        ends = await admin.log_ends(inputs)
+        of: dict[str, Any] = {"id": stage.name(which), "type": "incremental", "parent": stage.name(parent)}
+        of["ends"] = tuple(LogEnd(**tp._asdict(), end=ends[tp]) for tp in inputs)
+        stage.epoch = await stage.append(Trigger(n=1000 + before, **of)) + 1
+        reports = [
+            _at_cut(stage, a, "orders", {0: (2, ()), 1: (0, ())}),
+            _at_cut(stage, b, "credits", {0: (0, (1,)), 1: (1, ())}),
+        ]
+        a.send(balances, b'"x"', b"%d" % stage.epoch, epoch=stage.epoch)
+        end = a.send(balances, b'"late"', b"3", epoch=before) + 1
+        a.send(balances, b'"red"', b"%d" % stage.epoch, epoch=stage.epoch)
+        for sender, report in zip(stage.players, reports, strict=True):
+            changed = _changelogs(a, end) if sender is a else ()
+            await sender.write_record(Report, **report, sent=tuple(sender.ends.values()), changelogs=changed)
+
+    _with_ledger(stage, act)
 
 
 def _changelogs(a: Sender, end: int) -> tuple[ChangelogEnd, ...]:

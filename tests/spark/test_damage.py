@@ -80,7 +80,7 @@ def test_each_damage_is_found_by_its_check_at_its_offset(
 @pytest.fixture(scope="module")
 def stage(kafka: Broker) -> Stage:
     """Groups of clients have read an output, and a changelog: what is read there is nobody's message."""
-    stage = play(kafka.bootstrap, f"str{os.getpid()}", calm=True, declared=False)
+    stage = play(kafka.bootstrap, f"str{os.getpid()}", declared=False)
     for group, topic in (("bank", "credits"), ("audit", "balances")):
         read, name = {stage.tp(topic): 1}, f"{stage.namespace}-{group}"
         stage.ask(lambda admin, name=name, read=read: admin.commit_positions(name, read, ""))  # type: ignore[misc]

@@ -63,13 +63,12 @@ def test_what_leaves_a_snapshot_open(
     assert bool([*assumptions(reported["external"], strict=strict)]) == (not named)
 
 
-def test_a_topic_that_nobody_had_leaves_a_snapshot_open() -> None:
-    """What waits in it is in no channel."""
+def test_a_topic_that_nobody_had_leaves_a_snapshot_open_and_a_group_without_external_records_does_not() -> (
+    None
+):
+    """What waits in it is in no channel; and nothing came back unseen."""
     unread = replace(CAPTURED, unread=(Unread(app="app", topic="later"),))
     assert judged(unread, Checked(PASSED, {}), ())["verdict"] == "VERIFIED_OPEN"
-
-
-def test_without_external_records_nothing_came_back_unseen() -> None:
     assert judged(CAPTURED, Checked(PASSED, {}), (GROUP,), strict=True)["open"] == ()
 
 

@@ -15,13 +15,7 @@ import pytest
 from snapkafka.assembly import base_or_whole, published, require_offsets
 from snapkafka.assembly.base import Base, view_on
 from snapkafka.assembly.manifest import logs_of
-from snapkafka.checks import (
-    CutView,
-    Keeping,
-    LogBounds,
-    ReadRange,
-    reading_ranges,
-)
+from snapkafka.checks import CutView, Keeping, LogBounds, ReadRange, reading_ranges
 from snapkafka.checks.v3_state import StateFacts
 from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import STATE, LogEntry, Manifest, state_table

@@ -29,22 +29,22 @@ def loaded(where: str, folder: Path, parameters: dict[str, str]) -> tuple[Invari
     return load(where.format(folder=folder).split(), parameters)
 
 
-def test_a_folder_is_read_in_order_and_filled_in(folder: Path) -> None:
-    assert load([str(folder)], {"most": "10"}) == (
-        InvariantEntry(name="a", sql="SELECT 'nobody' WHERE 10 < 0"),
-        InvariantEntry(name="b", sql="SELECT * FROM state WHERE value > 10"),
-    )
-
-
 @pytest.mark.parametrize(
     ("where", "names"),
     [
+        ("{folder}", ["a", "b"]),
         ("{folder}/b.sql termination", ["b", "termination"]),
         ("{folder} {folder}/none/../a.sql", ["a", "b"]),
         ("{folder} {folder}/links", ["a", "b", "c"]),
         ("", []),
     ],
-    ids=["a file and a name", "the same twice is one", "a link has its own name", "none"],
+    ids=[
+        "a folder, in order",
+        "a file and a name",
+        "the same twice is one",
+        "a link has its own name",
+        "none",
+    ],
 )
 def test_what_is_read(folder: Path, where: str, names: list[str]) -> None:
     used = {"most": "1"} if names else {}
@@ -52,6 +52,8 @@ def test_what_is_read(folder: Path, where: str, names: list[str]) -> None:
     found = loaded(where, folder, used | more)
     assert [one.name for one in found] == names
     assert not more or "'x,y'" in found[1].sql
+    filled = {"a": "SELECT 'nobody' WHERE 1 < 0", "b": "SELECT * FROM state WHERE value > 1"}
+    assert {one.name: one.sql for one in found if one.name in filled}.items() <= filled.items()
 
 
 @pytest.mark.parametrize(
