@@ -8,13 +8,13 @@ Two apps in a cycle. `alpha` reads `orders` (2 partitions), keeps a table `balan
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, Producer
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka import Producer
 
 from snapkafka.assembly.cluster import ask_once
 from snapkafka.checks import LogRecord
@@ -43,20 +43,6 @@ from snapkafka.wire import headers as wire
 from tests.spark.at_hand import header_of
 
 _T = TypeVar("_T")
-
-
-def read_all(bootstrap: str, tp: TopicPartition) -> list[Any]:
-    """The messages that a partition holds, as any consumer sees them."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "looks", "log_level": 0}
-    consumer = Consumer({**settings, "enable.auto.commit": False, "enable.partition.eof": True})
-    consumer.assign([KafkaPartition(*tp, 0)])
-    found = []
-    try:
-        while (message := consumer.poll(20)) is not None and message.error() is None:
-            found.append(message)
-        return found
-    finally:
-        consumer.close()
 
 
 @dataclass
@@ -104,10 +90,8 @@ class Stage:
     def delete(self, *topics: str) -> None:
         """Delete topics, and wait until they are gone."""
         self.ask(lambda admin: admin.delete_topics(*topics))
-        wait_until("the topics to be gone", lambda: not {*topics} & self.topics(), timeout_s=20)
-
-    def topics(self) -> set[str]:
-        return {*self.ask(lambda admin: admin.describe_topics())}
+        there = functools.partial(self.ask, KafkaTopicAdmin.describe_topics)
+        wait_until("the topics to be gone", lambda: there().keys().isdisjoint(topics), timeout_s=20)
 
     def send(
         self,
@@ -212,8 +196,21 @@ def play(bootstrap: str, namespace: str, **acts: Any) -> Stage:
     """Play it up to the captured snapshot, with red traffic behind it; see `Acts`."""
     ledger = KafkaLedger(Connection(bootstrap=bootstrap), namespace)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
-    stage = Stage(bootstrap, namespace, ledger, producer)
-    _with_ledger(stage, lambda admin: _play(stage, admin, Acts(**acts)))
+    stage, given = Stage(bootstrap, namespace, ledger, producer), Acts(**acts)
+
+    async def act(admin: KafkaTopicAdmin) -> None:
+        for name, settings in (("orders", {}), ("credits", {}), ("balances", {"cleanup.policy": "compact"})):
+            await admin.create_topic(stage.topic(name), partitions=2, settings=settings)
+        ids = {name: found.topic_id for name, found in (await admin.describe_topics()).items()}
+        sources = (stage.topic("orders"),) if given.declared else ()
+        old, a, b = await _join(stage, ids, sources, keyed=given.split)
+        stage.players = (a, b)
+        _white(stage, old, a, b, given)
+        if given.split:
+            a.send(stage.tp("balances", 1), b'"x"', b"5")
+        await _cut(stage, a, b, given)
+
+    _with_ledger(stage, act)
     return stage
 
 
@@ -227,19 +224,6 @@ def _with_ledger(stage: Stage, act: Callable[[KafkaTopicAdmin], Awaitable[None]]
 
     stage.ask(played)
     stage.captured = stage.state.captured(stage.epoch)
-
-
-async def _play(stage: Stage, admin: KafkaTopicAdmin, acts: Acts) -> None:
-    for name, settings in (("orders", {}), ("credits", {}), ("balances", {"cleanup.policy": "compact"})):
-        await admin.create_topic(stage.topic(name), partitions=2, settings=settings)
-    ids = {name: found.topic_id for name, found in (await admin.describe_topics()).items()}
-    sources = (stage.topic("orders"),) if acts.declared else ()
-    old, a, b = await _join(stage, ids, sources, keyed=acts.split)
-    stage.players = (a, b)
-    _white(stage, old, a, b, acts)
-    if acts.split:
-        a.send(stage.tp("balances", 1), b'"x"', b"5")
-    await _cut(stage, a, b, acts)
 
 
 async def _join(

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly import SCHEMAS
@@ -20,10 +19,10 @@ from snapkafka.assembly.schemas import UNIX_EPOCH
 from snapkafka.assembly.spark import kafka_source
 from snapkafka.checks import ReadRange, Verdict
 from snapkafka.manifest import AROUND, INPUTS, InvariantEntry, Manifest
-from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker
+from tests.features.harness import read_topics
 from tests.spark.engines import Engine, rows
-from tests.spark.scene import Stage, play, read_all
+from tests.spark.scene import Stage, play
 from tests.worlds.stores import LocalStore
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "manifest.schema.json").read_text())
@@ -148,9 +147,10 @@ def test_its_rows_are_these(assembled: Assembled, table: str) -> None:
 def test_processes_have_the_times_of_the_ledger(assembled: Assembled) -> None:
     """When the snapshot was asked for, and when each process had reported, as the broker noted it."""
     stage = assembled.stage
-    messages = read_all(stage.bootstrap, TopicPartition(stage.ledger.topic, 0))
-    assert {message.timestamp()[0] for message in messages} == {TIMESTAMP_LOG_APPEND_TIME}
-    at = [UNIX_EPOCH + timedelta(milliseconds=message.timestamp()[1]) for message in messages]
+    settings = stage.ask(lambda admin: admin.topic_settings(stage.ledger.topic))[1]
+    assert settings["message.timestamp.type"] == "LogAppendTime"
+    records = read_topics(stage.bootstrap, stage.ledger.topic)[""]
+    at = [UNIX_EPOCH + timedelta(milliseconds=record.timestamp_ms) for record in records]
     columns = ("process", "report", "triggered_at", "reported_at")
     asked, rows = at[stage.epoch - 1], sorted(assembled.rows("processes", *columns), key=lambda row: row[0])
     reported = [at[report] for _, report, *_ in rows[1:]]

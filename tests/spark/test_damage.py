@@ -105,10 +105,8 @@ def test_a_path_that_nobody_can_see_is_named_and_remembered(
     def verify(*sinks: str, declared: bool = False) -> tuple[int, str, list[str]]:
         capsys.readouterr()
         sources = (stage.topic("orders"),) if declared else ()
-        named = spec_file(tmp_path, sinks=sinks, sources=sources)
-        status = main(
-            ["--bootstrap", stage.bootstrap, "--manifest", str(place), "--engine", engine.name, *named]
-        )
+        named = [*spec_file(tmp_path, sinks=sinks, sources=sources), "--engine", engine.name]
+        status = main(["--bootstrap", stage.bootstrap, "--manifest", str(place), *named])
         (found,) = json.loads(capsys.readouterr().out)["snapshots"]
         return status, found["verdict"], [it["group"] for it in found["open"]]
 

@@ -28,6 +28,7 @@ from tests.servers.registry import EmbeddedRegistry
 from tests.spark.at_hand import spec_file
 from tests.spark.engines import rows
 from tests.spark.scene import play, play_on
+from tests.unit.assembly.test_values import numbered
 from tests.worlds.stores import LocalStore
 
 
@@ -56,8 +57,6 @@ def test_from_the_ledger_to_a_verdict(
         done.stderr,
         re.MULTILINE,
     )
-    statuses = {check["name"]: check["status"] for check in reported["checks"] if check["run"]}
-    assert statuses == dict.fromkeys(("V1", "V2", "V3", "V4", "V5"), "passed")
     manifest = json.loads((tmp_path / f"{name}.json").read_text())
     assert (manifest["engine"], manifest["restorable"]["how"]) == ("spark", "from")
     assert {(it["name"], it["partitions"], len(it["topic_id"])) for it in manifest["topics"]} == {
@@ -70,10 +69,8 @@ def test_from_the_ledger_to_a_verdict(
     assert view.status is Status.COMPLETED
     assert view.verdict is not None
     assert (view.verdict.verdict, view.verdict.digest) == ("VERIFIED", manifest["content"])
-    assert [check.records for check in view.verdict.checks] == [
-        check["records"] for check in manifest["checks"] if check["run"]
-    ]
-    assert view.verdict.checks[0].records > 0
+    examined = [check["records"] for check in manifest["checks"] if check["run"]]
+    assert [check.records for check in view.verdict.checks] == examined and examined[0] > 0
     assert view.verdict.manifest == str(tmp_path / f"{name}.json")
 
     # Verified again by a path that means something only here, it is found from everywhere.
@@ -151,16 +148,8 @@ def test_the_rights_that_are_printed_are_enough_and_one_less_is_named(tmp_path: 
 # -- a real registry (Apicurio), asked by its URL, and one that is gone ----------------------------------------
 
 
-ID = {"name": "id", "type": "string"}
+BALANCE: dict[str, Any] = {"type": "record", "name": "Balance", "fields": [{"name": "id", "type": "string"}]}
 N = {"name": "n", "type": ["null", "int"], "default": None}
-
-
-def record(name: str, *fields: Any) -> dict[str, Any]:
-    return {"type": "record", "name": name, "fields": list(fields)}
-
-
-def numbered(number: int, data: bytes) -> bytes:
-    return b"\x00" + number.to_bytes(4, "big") + data
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +172,8 @@ def test_a_snapshot_of_evolving_avro_by_the_command(
     """Each value by the schema that wrote it, also in what builds on a full snapshot; the password is nowhere."""
     stage = play(kafka.bootstrap, f"registry{os.getpid()}{engine}")
     subject = f"{stage.topic('balances')}-value"
-    one, two = (server.register(subject, record("Balance", *fields)) for fields in ([ID], [ID, N]))
+    later = BALANCE | {"fields": [*BALANCE["fields"], N]}
+    one, two = (server.register(subject, schema) for schema in (BALANCE, later))
     first, second = numbered(one, b"\x02a"), numbered(two, b"\x02b\x02\x04")
     play_on(stage, "child", (b'"1"', first), (b'"2"', second), (b'"unknown"', numbered(8_888, b"")))
 

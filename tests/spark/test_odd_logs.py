@@ -1,9 +1,8 @@
 """Assembled from a real broker whose logs are not as they were at the cut, or never were as one would have them:
-partitions that came later, topics that were made anew, records deleted, times that are none, open transactions."""
+topics that were made anew, times that are none, open transactions."""
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from snapkafka.assembly.spark_errors import translate
 from snapkafka.checks import Status
 from snapkafka.errors import BadInputError, OffsetsGoneError, TimedOutError
 from snapkafka.kafka import Connection
-from snapkafka.manifest import CheckEntry, Manifest
 from snapkafka.testing import Broker
 from snapkafka.units import wall_ms
 from tests.altering import alter_settings
@@ -26,18 +24,8 @@ from tests.worlds.stores import LocalStore
 
 
 @pytest.fixture
-def stage(kafka: Broker, request: pytest.FixtureRequest) -> Stage:
-    return play(kafka.bootstrap, f"odd{os.getpid()}-{abs(hash(request.node.name)) % 10**6}")
-
-
-def assembled(
-    engine: Engine, stage: Stage, folder: Path, name: str = "snap", isolation: str = "read_committed"
-) -> Manifest:
-    return engine.assemble(stage, LocalStore(folder), name, isolation=isolation, whole=True)
-
-
-def verified(engine: Engine, stage: Stage) -> dict[str, CheckEntry]:
-    return {found.name: found for found in engine.verify(stage)[1].outcomes}
+def stage(kafka: Broker, namespace: str) -> Stage:
+    return play(kafka.bootstrap, namespace)
 
 
 @pytest.mark.parametrize("name", ["orders", "balances"])
@@ -50,9 +38,9 @@ def test_a_topic_that_was_made_anew_is_known_by_its_id(
     for _ in range(12):
         stage.send(stage.tp(name), b'"x"', b"1")
     with pytest.raises(OffsetsGoneError, match=f"{topic}"):
-        assembled(engine, stage, tmp_path)
+        engine.assemble(stage, LocalStore(tmp_path))
     assert list(tmp_path.iterdir()) == []
-    outcomes = verified(engine, stage)
+    outcomes = {found.name: found for found in engine.verify(stage)[1].outcomes}
     doubted = {check for check, found in outcomes.items() if found.status is Status.UNVERIFIABLE}
     assert doubted == {"V1", "V2", "V4", *(["V3"] if name == "balances" else [])}
     for check in doubted:
@@ -68,7 +56,7 @@ def test_spark_names_a_time_in_nanoseconds(spark: Any, stage: Stage, tmp_path: P
     stage.players[0].send(stage.tp("balances"), b'"nano"', b"2", epoch=stage.epoch, at_ms=nanoseconds)
     play_on(stage, "next")
     with pytest.raises(Exception, match="overflow") as raised:
-        assembled(Engine("spark", spark), stage, tmp_path, "next")
+        Engine("spark", spark).assemble(stage, LocalStore(tmp_path), "next", whole=True)
     assert isinstance(translate(raised.value), BadInputError)
 
 
@@ -90,12 +78,12 @@ def test_transactions_that_are_open_across_the_cut(
     with monkeypatch.context() as patch:
         patch.setattr(cluster, "STABLE_TIMEOUT_S", 0.5)
         with pytest.raises(TimedOutError):
-            assembled(engine, stage, tmp_path, "next")
+            engine.assemble(stage, store, "next", whole=True)
     ends = [producers[0].commit_transaction, producers[1].abort_transaction]
     timers = [threading.Timer(2, end, (20,)) for end in ends]
     for timer in timers:
         timer.start()
-    manifest = assembled(engine, stage, tmp_path, "next")
+    manifest = engine.assemble(stage, store, "next", whole=True)
     assert all(timer.finished.is_set() for timer in timers), "it has not waited"
     assert manifest.verdict == "VERIFIED"
     messages = {
@@ -106,10 +94,9 @@ def test_transactions_that_are_open_across_the_cut(
     assert "more" in state
     assert aborted not in state.values()
     assert "aborted" not in state
-    raw = assembled(engine, stage, tmp_path / "raw", "next", isolation="read_uncommitted")
-    assert "aborted" in {row["key"] for row in rows(LocalStore(tmp_path / "raw"), raw, "state")}, (
-        "or nothing was shown"
-    )
+    store = LocalStore(tmp_path / "raw")
+    raw = engine.assemble(stage, store, "next", whole=True, isolation="read_uncommitted")
+    assert "aborted" in {row["key"] for row in rows(store, raw, "state")}, "or nothing was shown"
 
 
 def _transactional(stage: Stage, n: int) -> Producer:

@@ -20,9 +20,9 @@ from snapkafka.manifest import STATE
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics, wait_until
 from tests.altering import alter_settings
+from tests.features.harness import read_topics
 from tests.spark.at_hand import ENTRY, row_of, settings_of
 from tests.spark.engines import Engine, rows
-from tests.spark.scene import read_all
 from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, promised
 from tests.worlds.stores import LocalStore
 
@@ -60,7 +60,7 @@ class Topic(Changelog):
 
     def offsets(self) -> list[int]:
         """Those that are there."""
-        return [message.offset() for message in read_all(self.bootstrap, self.tp)]
+        return [record.offset for record in read_topics(self.bootstrap, self.tp.topic)[""]]
 
     def await_cleaner(self, *left: int) -> None:
         found = f"the cleaner to leave {left} of {self.tp}"

@@ -65,13 +65,10 @@ def find(store: LocalStore, child: Captured) -> Base | None:
     return base
 
 
-def test_a_full_snapshot_builds_on_nothing(tmp_path: Path) -> None:
-    assert find(LocalStore(tmp_path), captured("monday", 1, cut(5))) is None
-
-
 def test_a_chain_lists_all_that_it_builds_on(tmp_path: Path) -> None:
-    """The delta begins where the parent says; a changelog that is new is read as a whole."""
+    """The delta begins where the parent says; a changelog that is new is read as a whole. A full one is on nothing."""
     store = LocalStore(tmp_path)
+    assert find(store, captured("monday", 1, cut(5))) is None
     monday = publish(store, captured("monday", 1, cut(5)))
     base = find(store, TUESDAY)
     assert base is not None
@@ -90,6 +87,8 @@ def test_a_chain_lists_all_that_it_builds_on(tmp_path: Path) -> None:
     shared = find(store, captured("thursday", 4, cut(9), cut(9, app="two"), parent="tuesday"))
     assert shared is not None
     assert shared.starts == {HERE: 0}, "for the other app none of it has been counted"
+    with pytest.raises(BadInputError):
+        state_table(dataclasses.replace(monday, tables=()))
 
 
 @pytest.mark.parametrize(
@@ -305,8 +304,3 @@ def test_of_a_key_what_the_latest_snapshot_has_counts(
     for sql in (published(store, chain[-1]).queries[STATE], docs):
         found = rows_of(sql)
         assert (len(found), {*found}) == (len(WHOLE), WHOLE), sql
-
-
-def test_a_manifest_without_state_is_said() -> None:
-    with pytest.raises(BadInputError):
-        state_table(dataclasses.replace(example(), tables=()))

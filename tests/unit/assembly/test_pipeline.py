@@ -58,17 +58,14 @@ def test_a_snapshot_that_cannot_be_verified_does_not_stop_the_others(monkeypatch
             raise errors[path]
         return path
 
-    def verifying(*places: str) -> Job:
-        return job(bootstrap="b:1", manifests=places)
-
     monkeypatch.setattr(pipeline, "_verified", verified)
-    of_all = verifying("/gone.json", "/a.json", "/bad.json", "/b.json")
+    of_all = job(bootstrap="b:1", manifests=("/gone.json", "/a.json", "/bad.json", "/b.json"))
     found: list[Any] = pipeline.verify(of_all)
     assert found == ["/a.json", "/b.json"]
     assert of_all.failed == errors
     for place in errors:
         with pytest.raises(StorageError):
-            pipeline.verify(verifying(place))
+            pipeline.verify(job(bootstrap="b:1", manifests=(place,)))
     errors["/bad.json"] = BrokerUnavailableError("no broker")
     with pytest.raises(BrokerUnavailableError):
         pipeline.verify(of_all)

@@ -120,10 +120,6 @@ def test_what_a_schema_refers_to_comes_before_it_and_once(port: Port) -> None:
     assert port.asked.count("/subjects/c/versions/1") == 1
 
 
-def basic(pair: str) -> str:
-    return f"Basic {base64.b64encode(pair.encode()).decode()}"
-
-
 def test_credentials_are_for_the_registry_alone(port: Port) -> None:
     """Those of the URL, else those of the environment; no redirect to another place passes them on."""
     elsewhere = port.url().replace("127.0.0.1", "localhost")
@@ -135,7 +131,8 @@ def test_credentials_are_for_the_registry_alone(port: Port) -> None:
     environ = {f"{prefix}USERNAME": "them", f"{prefix}PASSWORD": "pä:ss"}
     for url, env in ((port.url(), environ), (port.url("me:a%40b@"), environ), (port.url(), {})):
         assert Registry(url, env).schema(7) == Schema(ORDER)
-    assert port.rights == [basic("them:pä:ss"), None, basic("me:a@b"), None, None, None]
+    them, me = (f"Basic {base64.b64encode(it.encode()).decode()}" for it in ("them:pä:ss", "me:a@b"))
+    assert port.rights == [them, None, me, None, None, None]
 
 
 @pytest.mark.parametrize(

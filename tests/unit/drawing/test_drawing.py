@@ -221,9 +221,8 @@ def test_the_picture_of_the_readme_is_what_the_command_draws(
 # -- as PNG ----------------------------------------------------------------------------------------------------
 
 
-PICTURE = Path(__file__).parents[3] / "docs" / "cut.svg"
-#: The cut, and a message in flight.
-BLUE, ORANGE = (0x1D, 0x4E, 0xD8), (0xD9, 0x77, 0x06)
+#: The cut, a message in flight, and text.
+BLUE, ORANGE, DARK = (0x1D, 0x4E, 0xD8), (0xD9, 0x77, 0x06), (0x1F, 0x29, 0x33)
 
 
 def pixels(data: bytes) -> tuple[tuple[int, int], dict[tuple[int, int, int], int]]:
@@ -233,29 +232,22 @@ def pixels(data: bytes) -> tuple[tuple[int, int], dict[tuple[int, int, int], int
     return picture.size, {colour: count for count, colour in counted}
 
 
-def test_it_has_the_size_and_the_colours_of_the_svg() -> None:
-    svg = PICTURE.read_text("utf-8")
-    found = re.search(r'width="(\d+)"\s+height="(\d+)"', svg)
-    assert found
-    size, colours = pixels(ops.png(svg))
-    assert size == (int(found[1]) * ZOOM, int(found[2]) * ZOOM)
-    assert colours[BLUE] > 100
-    assert colours[ORANGE] > 100
+def test_the_command_draws_it_with_the_size_the_colours_and_the_text_of_the_svg(tmp_path: Path) -> None:
+    svg, stored = (
+        drawn_by_command(tmp_path).read_text("utf-8"),
+        ["draw", "friday", "--storage", str(tmp_path)],
+    )
+    assert CliRunner().invoke(app, [*stored, "-o", str(tmp_path / "cut.jpg")]).exit_code == 2
+    done = CliRunner().invoke(app, [*stored, "-o", str(tmp_path / "cut.png")])
+    assert done.exit_code == 0, done.output
+    size, colours = pixels((tmp_path / "cut.png").read_bytes())
+    assert re.findall(r'width="(\d+)"\s+height="(\d+)"', svg)[0] == tuple(str(it // ZOOM) for it in size)
+    assert colours[BLUE] > 100 and colours[ORANGE] > 100
     assert max(colours, key=lambda colour: colours[colour]) == (255, 255, 255), "on white, in any viewer"
     _, without = pixels(ops.png(re.sub(r"<text.*?</text>", "", svg, flags=re.DOTALL)))
-    dark = (0x1F, 0x29, 0x33)
-    assert colours[dark] > without.get(dark, 0) + 100, "its text is drawn"
+    assert colours[DARK] > without.get(DARK, 0) + 100, "its text is drawn"
 
 
 def test_a_machine_without_fonts_gets_no_picture_without_text() -> None:
     with pytest.raises(OutputError):
-        ops.png(PICTURE.read_text("utf-8"), skip_system_fonts=True)
-
-
-def test_the_command_draws_it(tmp_path: Path) -> None:
-    drawn_by_command(tmp_path)
-    stored = ["draw", "friday", "--storage", str(tmp_path), "-o"]
-    done = CliRunner().invoke(app, [*stored, str(tmp_path / "cut.png")])
-    assert done.exit_code == 0, done.output
-    assert (tmp_path / "cut.png").read_bytes().startswith(b"\x89PNG\r\n")
-    assert CliRunner().invoke(app, [*stored, str(tmp_path / "cut.jpg")]).exit_code == 2
+        ops.png("<svg/>", skip_system_fonts=True)

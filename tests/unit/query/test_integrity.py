@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,7 +74,7 @@ async def in_ledger(store: LocalStore, *, sha256: str | None = None, place: str 
     made = write_snapshot(store, "one", taken.epoch, state=[in_state("x", "1")])
     path = store.manifest_path("one")
     known = hashlib.sha256(path.read_bytes()).hexdigest() if sha256 is None else sha256
-    of = {"manifest": place or str(path), "digest": made.content, "manifest_sha256": known}
+    of: dict[str, Any] = {"manifest": place or str(path), "digest": made.content, "manifest_sha256": known}
     cluster.the_ledger.put(Verdict(n=9, epoch=taken.epoch, verdict="VERIFIED", **of))
     return cluster
 

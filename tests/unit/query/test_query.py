@@ -252,12 +252,9 @@ async def test_values_are_as_json_has_them(storage: str) -> None:
     assert await rows(storage, sql) == [("2026-05-01T10:30:00+00:00",)]
 
 
-async def test_columns_of_the_same_name_all_come_back(storage: str) -> None:
+async def test_columns_of_the_same_name_all_come_back_and_no_more_rows_than_are_wanted(storage: str) -> None:
     found = await ops.query(None, "", "SELECT 1 AS a, 2 AS a_1, 3 AS a", storage=storage)
     assert found.rows == ({"a": 1, "a_1": 2, "a_2": 3},)
-
-
-async def test_no_more_rows_than_are_wanted(storage: str) -> None:
     for wanted, more in ((2, True), (3, False), (4, False)):
         found = await ops.query(None, "", "FROM range(3)", storage=storage, rows_max=wanted)
         assert (len(found.rows), found.more) == (min(wanted, 3), more)

@@ -214,20 +214,14 @@ def test_an_id_that_looks_like_another_ones_file_spoils_nothing(tmp_path: Path, 
 # -- asking and removing --------------------------------------------------------------------------------------
 
 
-def copied(local: LocalStore, manifest: Manifest, store: Store) -> None:
-    """Copy a snapshot of a folder into a bucket."""
-    for table in manifest.tables:
-        for file in table.files:
-            store.write(file.path, (local.root / file.path).read_bytes())
-    store.publish(manifest, manifest.id)
-
-
 async def test_in_a_bucket_a_snapshot_is_queried_and_damage_is_found(bucket: Store, tmp_path: Path) -> None:
     local = LocalStore(tmp_path)
     monday = write_snapshot(local, "monday", 1, state=[in_state("a", "1"), in_state("b", "2")])
     delta = [{**in_state("a", "9"), "deleted": False}]
     for manifest in (monday, write_snapshot(local, "tuesday", 2, parent=monday, state_delta=delta)):
-        copied(local, manifest, bucket)
+        for file in (file for table in manifest.tables for file in table.files):
+            bucket.write(file.path, (local.root / file.path).read_bytes())
+        bucket.publish(manifest, manifest.id)
     found = await ops.query(None, "", "SELECT key, value FROM state ORDER BY key", storage=bucket.uri)
     assert found.rows == ({"key": "a", "value": "9"}, {"key": "b", "value": "2"})
     bucket.write("secret.parquet", b"rows")
@@ -371,13 +365,10 @@ def test_unwritable_is_said_before_any_work(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_without_its_library_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_library_that_is_said_and_commands_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
     with pytest.raises(DependencyMissingError, match="s3a://bucket"):
         open_store("s3a://bucket/x")
-
-
-def test_commands_start_without_it() -> None:
     code = "import sys, typer.main as t; from snapkafka.cli import app; t.get_command(app).commands\n"
     code += "sys.exit(bool({'fsspec', 'obstore'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
