@@ -48,7 +48,7 @@ LOCAL: Final[Mapping[str, str]] = {
 MEMORY_MAX: Final = 2 << 30
 #: Nobody waits for an answer within milliseconds, for which Java would clear up beside the work.
 JAVA: Final = "-XX:+UseParallelGC"
-#: Up to so many offsets: Java's fast compiler alone saves a third of the time, and doubles that of a million more.
+#: Up to so many offsets Java's first compiler alone takes a third less CPU time; for millions it takes twice as much.
 SMALL_MAX: Final = 500_000
 JAVA_SMALL: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 #: Where another Spark is, what it is to connect to, how its shell starts. (Spark's own settings for whoever has
