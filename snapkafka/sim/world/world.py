@@ -68,7 +68,7 @@ class World(Cluster):
             sending.record = self.broker.end(sending.tp, sending.offset, ABORTED)
 
     def stop(self, process: Process) -> None:
-        """Stop a process in order, if it may."""
+        """Stop a process in order, one that may (`Process.may_stop`)."""
         process.commit()
         process.feed(StopAsked())
         while process.posts:
