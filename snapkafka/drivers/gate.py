@@ -32,35 +32,31 @@ def ended_by(stamp: wire.Stamp, tp: TopicPartition, offset: int) -> ChannelEnded
     )
 
 
-class Gate:
-    """The gate in front of one process, whose machine decides what a header means."""
+def decide(
+    host: Process, tp: TopicPartition, offset: int, key: Any, value: Any, header: bytes | None
+) -> Decision:
+    """Decide on a record that comes in, as the machine of this process knows what a header means. Never raises."""
+    try:
+        stamp = None
+        if header is not None:
+            stamp = wire.read(header, host.ledger_id, wire.tp_check(*tp))
+            host.metrics.count("ignored", "foreign-header", stamp is None)
+        if stamp is not None:
+            return _of_stamp(host, tp, offset, stamp)
+    except Exception as error:
+        host.stand_down("to record what arrives", error)
+    # A marker that lost its header carries no information, and a decoder would fail on it.
+    return STAYS if value is None and wire.is_marker_key(key) else PASSES
 
-    def __init__(self, host: Process) -> None:
-        self._host = host
 
-    def decide(self, tp: TopicPartition, offset: int, key: Any, value: Any, header: bytes | None) -> Decision:
-        """Decide on a record. Never raises."""
-        try:
-            stamp = None
-            if header is not None:
-                stamp = wire.read(header, self._host.ledger_id, wire.tp_check(*tp))
-                self._host.metrics.count("ignored", "foreign-header", stamp is None)
-            if stamp is not None:
-                return self._of_stamp(tp, offset, stamp)
-        except Exception as error:
-            self._host.stand_down("to record what arrives", error)
-        # A marker that lost its header carries no information, and a decoder would fail on it.
-        return STAYS if value is None and wire.is_marker_key(key) else PASSES
-
-    def _of_stamp(self, tp: TopicPartition, offset: int, stamp: wire.Stamp) -> Decision:
-        host = self._host
-        if stamp.marker:
-            host.metrics.count("markers")
-            return Decision(False, MarkerMet(epoch=stamp.epoch), ended_by(stamp, tp, offset))
-        with host.lock:
-            if host.machine.ledger.is_void(stamp.process, tp, offset):
-                host.metrics.count("ignored", "before-a-restore")
-                return STAYS
-            if stamp.epoch > host.machine.colours.epoch:
-                return Decision(passes=True, met=RecordMet(epoch=stamp.epoch, may_wait=True))
-        return PASSES
+def _of_stamp(host: Process, tp: TopicPartition, offset: int, stamp: wire.Stamp) -> Decision:
+    if stamp.marker:
+        host.metrics.count("markers")
+        return Decision(False, MarkerMet(epoch=stamp.epoch), ended_by(stamp, tp, offset))
+    with host.lock:
+        if host.machine.ledger.is_void(stamp.process, tp, offset):
+            host.metrics.count("ignored", "before-a-restore")
+            return STAYS
+        if stamp.epoch > host.machine.colours.epoch:
+            return Decision(passes=True, met=RecordMet(epoch=stamp.epoch, may_wait=True))
+    return PASSES

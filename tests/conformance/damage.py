@@ -19,12 +19,12 @@ LATE_S: Final = 6.0
 
 def cut_late() -> None:
     """Take in red records while white (R2): headers and markers are not met, and the trigger is read late."""
-    decide = gate.Gate.decide
+    decide = gate.decide
 
     def decided(*arguments: Any) -> gate.Decision:
         return gate.Decision(passes=decide(*arguments).passes)
 
-    gate.Gate.decide = decided  # type: ignore[method-assign, assignment]
+    gate.decide = decided  # type: ignore[assignment]
     read = KafkaLedger.read
 
     async def read_late(self: KafkaLedger, *arguments: Any, **more: Any) -> AsyncIterator[Any]:

@@ -21,6 +21,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import until
 from snapkafka.wire import headers as wire
 
+from .. import gate
 from ..aio_client import AioClient, send_markers
 from ..hello import connection_to
 from ..patches import Patches
@@ -213,7 +214,7 @@ class AioParticipant(Participant, ConsumerRebalanceListener):
             header, rest = wire.take_out(message.headers)
             if header is not None:
                 message = replace(message, headers=rest)
-        found, waits = self.gate.decide(tp, offset, message.key, message.value, header), False
+        waits, found = False, gate.decide(self.host, tp, offset, message.key, message.value, header)
         if found.met is not None and not self.host.absent:
             waits = await self.host.follower.meet(found.met)
             if generation != self._generation:

@@ -20,6 +20,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import blocking_until
 from snapkafka.wire import headers as wire
 
+from .. import gate
 from .confluent_clients import Consumer, Producer, partitioner_of
 from .participant import FINISHED_EVERY_S, UNFINISHED, Participant
 from .plan import Plan
@@ -175,7 +176,7 @@ class ConfluentParticipant(Participant):
             header, rest = wire.take_out(headers)
             if header is not None:
                 message.set_headers(rest)
-        found = self.gate.decide(tp, offset, message.key(), message.value(), header)
+        found = gate.decide(self.host, tp, offset, message.key(), message.value(), header)
         met = None if self.host.absent else found.met
         waits = met is not None and self._thread.call(self.host.follower.meet(met))
         return self.takes_in(found, tp, offset, waits=waits, times=times)

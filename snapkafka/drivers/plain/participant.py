@@ -24,7 +24,7 @@ from snapkafka.protocol.actions import SendMarkers, StartTimer
 from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
-from ..gate import Decision, Gate
+from ..gate import Decision
 from ..process import Process
 from ..sends import Sends, Transaction
 from .plan import Plan
@@ -162,7 +162,6 @@ class Participant(ABC):
         self.host = PlainDriver(plan.config, connection)
         self.events = Events(self.host)
         self.sends = Sends(self.host, self.events.cause)
-        self.gate = Gate(self.host)
         self.stopping = self._begun = False
         if plan.table is not None:
             plan.table.bind(self.host, plan.group, events=self.events, send=self.change)

@@ -1,6 +1,6 @@
 """Records for a remote process: they are handed out, and the machine is fed how far they are processed.
 
-    Kafka ──read──> `Gate`: a partition is held, and sought back, while its next record is too red ──> the process
+    Kafka ──read──> `gate`: a partition is held, and sought back, while its next record is too red ──> the process
                                                                                                        │
     the machine: started, ended <──positions only go forward, never above what was handed out──  `processed`, `cut`
 
@@ -20,7 +20,7 @@ from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
 from snapkafka.kafka.records.read import KafkaConsumer, KafkaRecord
 from snapkafka.protocol import Cause, TopicPartition
 
-from ..gate import Gate
+from .. import gate
 from .inputs import READER, Bounds
 
 #: One look at Kafka; what was let go is read at the next one.
@@ -36,7 +36,6 @@ class HandedOutRecords:
         # the `Participant`, which imports this module
         self._host, self._machine, self._do = host, host.machine, host.do
         self._consumer, self._bounds = consumer, bounds
-        self._gate = Gate(host)
         self.processed: dict[TopicPartition, int] = {}
         self.received: dict[TopicPartition, int] = {}
         self.begun: dict[TopicPartition, int] = {}
@@ -101,7 +100,7 @@ class HandedOutRecords:
     async def _passes(self, record: KafkaRecord) -> bool:
         """Return whether a record goes to the process now; one that has to wait is read again."""
         tp, offset = record.tp, record.offset
-        decided = self._gate.decide(tp, offset, record.key, record.value, record.header)
+        decided = gate.decide(self._host, tp, offset, record.key, record.value, record.header)
         if decided.met is not None and await self._host.follower.meet(decided.met):
             self._held.add(tp)
             self._consumer.seek({tp: offset})
