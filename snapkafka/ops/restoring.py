@@ -172,11 +172,11 @@ async def _compared(target: Target) -> tuple[CheckedTable, ...]:
         sender = sender_of(record, target.ledger_id)
         return sender is not None and target.state.is_void(sender, record.tp, record.offset)
 
-    lacking, counts = await target.lacking(ends, is_void), Counter[tuple[str, str]]()
+    starts, counts = await target.admin.log_starts(cuts), Counter[tuple[str, str]]()
     named = defaultdict[tuple[str, str], list[str]](list)
 
     def compare() -> None:
-        for it in lacking():
+        for it in target.lacking(starts, ends, is_void):
             cut = cuts[it.record.tp]
             counts[cut.app, cut.table] += 1
             if counts[cut.app, cut.table] <= NAMED_MAX:

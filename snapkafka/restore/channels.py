@@ -1,5 +1,4 @@
-"""The records of an input that are appended again, how they are stamped, and compared with the log afterwards; and
-those that are gone.
+"""The records of an input that are appended again, how they are stamped; and those that are gone.
 
 A partition without a record of the apps between the lowest position and the end is external: nothing is written there,
 and the position goes back. Otherwise the messages in flight and the external records of that range are appended, in the
@@ -14,12 +13,12 @@ the tables of the snapshot, or no reader needs it; else the restore is refused b
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from snapkafka.checks import ReadRange
-from snapkafka.errors import RestoreFailedError
 from snapkafka.kafka import KafkaBulk, KafkaRecord
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.records import TopicPartition
@@ -29,17 +28,16 @@ from .plan import AbsentInput, Refusal
 from .state import Appended, inputs_of, lowest_positions, started_by_all
 from .topics import StoredTables
 
-AGAIN: Final = "nothing is committed; run the same command again, and report it if it happens again"
-
 
 class Author:
     """The process of a restore, which stamps the records that it appends. `process`: its id, the ledger offset of its
-    `Hello`; `epoch`: the highest one below that."""
+    `Hello`; `epoch`: the highest one below that. `digests`: of what it has stamped, by partition."""
 
     def __init__(self, process: int, epoch: int, ledger_id: int) -> None:
         self.process = process
         self.epoch = epoch
         self.ledger_id = ledger_id
+        self.digests = defaultdict[TopicPartition, blake2b](blake2b)
         self._numbers: Counter[TopicPartition] = Counter()
 
     def stamped(self, record: KafkaRecord) -> KafkaRecord:
@@ -47,8 +45,14 @@ class Author:
         tp = record.tp
         number = self._numbers[tp]
         self._numbers[tp] += 1
+        add(self.digests[tp], record)
         stamp = wire.stamp(self.ledger_id, wire.tp_check(*tp), self.epoch, self.process, number)
         return record._replace(headers=(*wire.without_header(record.headers), (wire.HEADER, stamp)))
+
+
+def add(digest: blake2b, record: KafkaRecord) -> None:
+    """Add the content of a record, without our header."""
+    digest.update(repr((record.key, record.value, wire.without_header(record.headers))).encode())
 
 
 def sender_of(record: KafkaRecord, ledger_id: int) -> int | None:
@@ -56,44 +60,6 @@ def sender_of(record: KafkaRecord, ledger_id: int) -> int | None:
     header = wire.find(record.headers)
     stamp = None if header is None else wire.read(header, ledger_id, wire.tp_check(*record.tp))
     return None if stamp is None else stamp.process
-
-
-def read_back(
-    records: Iterable[KafkaRecord],
-    author: Author,
-    expected: Sequence[KafkaRecord] | None,
-    allowed: Callable[[KafkaRecord], bool],
-    named: Callable[[int], str],
-) -> None:
-    """Check what lies above the base of a partition; if it is not as it has to be, the attempt is void.
-
-    Args:
-        expected: what was to be appended there, in order; None: that is compared otherwise.
-        allowed: returns whether another writer may have appended this record meanwhile.
-        named: returns a name for the sender of a stamp.
-    """
-    wanted = iter(expected or ())
-    for record in records:
-        process = sender_of(record, author.ledger_id)
-        if process != author.process:
-            if not allowed(record):
-                sender = "an external producer" if process is None else named(process)
-                raise RestoreFailedError(
-                    f"{sender} has written to {record.tp} at offset {record.offset} during the restore",
-                    hint="stop it, and run the same command again: nothing of this attempt counts",
-                )
-        elif expected is not None:
-            message = next(wanted, None)
-            if message is None or _content(message) != _content(record):
-                what = f"the record at offset {record.offset} of {record.tp} is not what was appended"
-                raise RestoreFailedError(what, hint=AGAIN)
-    if (message := next(wanted, None)) is not None:
-        what = f"the message of offset {message.offset} of {message.tp} was not appended"
-        raise RestoreFailedError(what, hint=AGAIN)
-
-
-def _content(record: KafkaRecord) -> tuple[object, ...]:
-    return record.key, record.value, *wire.without_header(record.headers)
 
 
 #: Added to the offsets of another log: they come after every one of the old.

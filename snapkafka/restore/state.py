@@ -1,10 +1,11 @@
 """What a restore writes, and where agents start after it. Pure.
 
-State: a changelog is folded, the records that it lacks are appended, and it is folded again. Whatever the log holds,
-was compacted or has lost, and whatever an earlier attempt has written: the difference from the rows of the cut is what
-is missing. An erased key that the log has is a removal. After the append the same difference is empty; the first record
-that is left fails the run. Memory holds 32 bytes per key, of one partition at a time. A table of sets gets a record for
-each member, never one update of many, which Faust cannot read if the table has a `value_type`, and never a tombstone.
+State: a changelog is folded, and the records that it lacks are appended. Whatever the log holds, was compacted or has
+lost, and whatever an earlier attempt has written: the difference from the rows of the cut is what is missing. An erased
+key that the log has is a removal. After the append the same difference is empty: the log has gained these records and
+no others, or it is folded again, and the first difference that is left fails the run. Memory holds 32 bytes per key, of
+one partition at a time. A table of sets gets a record for each member, never one update of many, which Faust cannot
+read if the table has a `value_type`, and never a tombstone.
 
 Positions: what was in flight is appended again after the present end of the partition, the *base*. All records below a
 base are older than the restore. New positions are offsets after the base. Source of the design: a trial with real
@@ -266,7 +267,7 @@ def differences(
         rows: of all of them, in the order of partitions.
         read: reads a changelog; twice if something is to be removed: hashes do not tell keys.
     """
-    groups = ((tp, of) for tp, of in groupby(rows, key=lambda row: row.tp) if tp in cuts)
+    groups = ((tp, of) for tp, of in groupby(rows, key=lambda row: row[:2]) if tp in cuts)
     upcoming = next(groups, None)
     for tp, cut in sorted(cuts.items()):
         folded = fold(read(tp), cut, is_void)

@@ -8,7 +8,7 @@
     channels   what was in flight is appended behind the ends; from here on the plan cannot be aborted
     state      what changelogs lack to fold to the rows of the cut is appended
     read back  what lies behind the ends of inputs is what was to be appended, and nothing of anybody else
-    compare    changelogs, folded once more, lack nothing
+    compare    the same of changelogs; if they differ, or begin later, they are folded once more, and lack nothing
     groups     the consumer groups are set; nobody else has written meanwhile
     done       THE COMMIT POINT: bases and positions, in one go; who ran before has left, and workers run
 
@@ -27,6 +27,7 @@ import random
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Final
 
 from snapkafka.checks import ReadRange
@@ -46,13 +47,13 @@ from snapkafka.protocol.records import (
 )
 from snapkafka.protocol.restores import RESTORED_METADATA, RestoreView
 from snapkafka.until import Tries
-from snapkafka.wire import headers as wire
 
-from .channels import AGAIN, Author, Channel, append_channels, read_back, sender_of
+from .channels import Author, add, append_channels, sender_of
 from .plan import Plan
 from .state import Appended, changelogs_of, group_offsets, inputs_of, new_positions, spread
 from .target import Target
 
+AGAIN: Final = "nothing is committed; run the same command again, and report it if it happens again"
 #: The app of the process that restores.
 APP: Final = "snapkafka-restore"
 #: A transaction that was open when its worker was killed is aborted by the broker within 60 s.
@@ -74,7 +75,7 @@ class RecoveryRun:
     who: str = ""
     notify: Callable[[str], None] = lambda text: None
     crash: Callable[[str], None] = lambda step: None
-    found: Callable[[], Iterable[Channel]] = tuple
+    folded_from: Mapping[TopicPartition, int] = field(default_factory=dict)
     appended: dict[str, int] = field(default_factory=dict)
     owned: int = -1  # the ledger offset of our latest `begun`
 
@@ -97,13 +98,14 @@ class RecoveryRun:
         await self.phase("state", "writing tables")
         await self._state(author, ends)
         await self.phase("read back", "reading back")
-        read_to = await self._read_back(author, ends, self.found)
+        inputs = {tp: ends[tp] for tp in inputs_of(self.target.captured)}
+        read_to = await self._read_back(author, inputs, author.digests)
         await self.phase("compare", "comparing tables with the snapshot")
-        await self._compare()
+        read_to |= await self._compare(author, ends)
         await self.phase("groups", "setting positions")
         positions = new_positions(self.target.captured, ends, appended)
         await self._set_groups(positions)
-        await self._read_back(author, read_to, tuple)
+        await self._read_back(author, read_to, {})
         await self.target.require_inputs(appended)
         now = await self._topic_ids()
         if other := [name for name in sorted(topics) if now.get(name) != topics[name]]:
@@ -147,7 +149,7 @@ class RecoveryRun:
     async def _channels(
         self, author: Author, ends: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[Appended, ...]]:
-        found = self.found = await self.target.channels(ends)
+        found = await self.target.channels(ends)
         appended = await asyncio.to_thread(lambda: append_channels(self.append_held, author, found()))
         in_flight = self.target.tables.in_flight
         flying = {
@@ -168,46 +170,57 @@ class RecoveryRun:
                         hold.require()
                 yield record
 
-        return self.target.bulk.append(while_held())
+        held = while_held()
+        appended = self.target.bulk.append(held)
+        assert next(held, None) is None, "not all was appended"
+        return appended
 
     async def _state(self, author: Author, ends: Mapping[TopicPartition, int]) -> None:
-        lacking = await self.target.lacking(ends)
-        stamped = (author.stamped(it.record) for it in lacking())
+        starts = await self.target.admin.log_starts(changelogs_of(self.target.captured))
+        stamped = (author.stamped(it.record) for it in self.target.lacking(starts, ends))
         appended = await asyncio.to_thread(self.append_held, stamped)
-        self.appended["state"] = sum(map(len, appended.values()))
+        self.appended["state"], self.folded_from = sum(map(len, appended.values())), starts
+
+    async def _behind(
+        self, author: Author, ends: Mapping[TopicPartition, int], wanted: Mapping[TopicPartition, blake2b]
+    ) -> tuple[dict[TopicPartition, int], list[TopicPartition]]:
+        """Check that nobody has written behind these ends who may not; return where the logs end now, and those where
+        the author's records are not the wanted ones."""
+        now = await self.target.admin.log_ends(ends)
+
+        def differs(tp: TopicPartition) -> bool:
+            digest = blake2b()
+            for record in self.target.bulk.read([ReadRange(*tp, ends[tp], now[tp])]):
+                process = sender_of(record, author.ledger_id)
+                if process == author.process:
+                    add(digest, record)
+                elif not self.target.takes(record, process):
+                    raise RestoreFailedError(
+                        f"{self._written_by(process)} has written to {tp} at offset {record.offset} during the restore",
+                        hint="stop it, and run the same command again: nothing of this attempt counts",
+                    )
+            return digest.digest() != wanted.get(tp, blake2b()).digest()
+
+        return now, await asyncio.to_thread(lambda: list(filter(differs, sorted(ends))))
 
     async def _read_back(
-        self, author: Author, ends: Mapping[TopicPartition, int], found: Callable[[], Iterable[Channel]]
-    ) -> Mapping[TopicPartition, int]:
-        """Check that behind these ends lies what was found to be appended, and nothing of anybody else who may not
-        write there; return where the logs end."""
-        now, inputs = await self.target.admin.log_ends(ends), inputs_of(self.target.captured)
-
-        def allowed(record: KafkaRecord) -> bool:
-            if wire.find(record.headers) is None:
-                return self.target.takes_external(record.topic)
-            return self.target.takes_others(record.topic) and sender_of(record, author.ledger_id) is None
-
-        def check(tp: TopicPartition, expected: Sequence[KafkaRecord] | None) -> None:
-            there = self.target.bulk.read([ReadRange(*tp, ends[tp], now[tp])])
-            read_back(there, author, expected, allowed, self._written_by)
-
-        def check_all() -> None:
-            rest = {*ends}
-            for tp, records in found():
-                check(tp, records)
-                rest.discard(tp)
-            for tp in sorted(rest):
-                check(tp, () if tp in inputs else None)
-
-        await asyncio.to_thread(check_all)
+        self, author: Author, ends: Mapping[TopicPartition, int], wanted: Mapping[TopicPartition, blake2b]
+    ) -> dict[TopicPartition, int]:
+        """Check that behind these ends is what was to be appended, in order; return where the logs end."""
+        now, differing = await self._behind(author, ends, wanted)
+        for tp in differing:
+            what = f"what {tp} has from offset {ends[tp]} on is not what was appended"
+            raise RestoreFailedError(what, hint=AGAIN)
         return now
 
-    async def _compare(self) -> None:
-        """Fold the changelogs once more: they have to be those of the snapshot."""
+    async def _compare(self, author: Author, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Check that changelogs have gained what they lacked; return where they end. If one has not, or begins later
+        than when it was folded, all are folded once more: they have to be those of the snapshot."""
         cuts = changelogs_of(self.target.captured)
-        lacking = await self.target.lacking(await self.target.admin.log_ends(cuts))
-        wrong = await asyncio.to_thread(lambda: next(lacking(), None))
+        now, differing = await self._behind(author, {tp: ends[tp] for tp in cuts}, author.digests)
+        starts, wrong = await self.target.admin.log_starts(cuts), None
+        if differing or starts != self.folded_from:
+            wrong = await asyncio.to_thread(lambda: next(self.target.lacking(starts, now), None))
         if wrong is not None:
             cut = cuts[wrong.record.tp]
             raise RestoreFailedError(
@@ -215,6 +228,7 @@ class RecoveryRun:
                 f" {wrong.kind}",
                 hint=AGAIN,
             )
+        return now
 
     async def _set_groups(self, positions: Sequence[AgentPosition]) -> None:
         note = f"{RESTORED_METADATA}{self.plan.plan}"  # by it a worker without the ledger does not start
@@ -222,7 +236,9 @@ class RecoveryRun:
             await self.require_mine()
             await self.holds[app].commit(offsets, note)
 
-    def _written_by(self, process: int) -> str:
+    def _written_by(self, process: int | None) -> str:
+        if process is None:
+            return "an external producer"
         view = self.work.reading.state.processes.get(process)
         return f"process {process}" + (f" of app {view.hello.app}" if view is not None else "")
 

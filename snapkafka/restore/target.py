@@ -216,21 +216,19 @@ class Target:
             )
             raise RestoreFailedError(what, hint="nothing is committed; run the same command again")
 
-    async def lacking(
-        self, ends: Offsets, is_void: Callable[[KafkaRecord], bool] = lambda record: False
-    ) -> Callable[[], Iterator[Difference]]:
-        """Prepare the differences of changelogs, below these ends, from the rows of the cut; the result blocks."""
-        cuts = changelogs_of(self.captured)
-        starts = await self.admin.log_starts(cuts)
+    def lacking(
+        self, starts: Offsets, ends: Offsets, is_void: Callable[[KafkaRecord], bool] = lambda record: False
+    ) -> Iterator[Difference]:
+        """Find the differences of changelogs, between these offsets, from the rows of the cut. Blocks."""
 
         def read(tp: TopicPartition) -> Iterable[KafkaRecord]:
             return self.bulk.read([ReadRange(*tp, starts.get(tp, 0), ends.get(tp, 0))])
 
-        return lambda: differences(self.rows(), read, cuts, is_void)
+        return differences(self.rows(), read, changelogs_of(self.captured), is_void)
 
     def stored_rows(self) -> Iterator[KafkaRecord]:
         cuts = changelogs_of(self.cut)
-        return (row for row in rows_of_state(self.placed) if row.tp in cuts)
+        return (row for row in rows_of_state(self.placed) if row[:2] in cuts)
 
     def rows(self) -> Iterator[KafkaRecord]:
         """Read the rows to which changelogs are to fold, in the order of partitions."""
@@ -246,6 +244,12 @@ class Target:
     def takes_others(self, topic: str) -> bool:
         """Return whether apps that are not restored may append to a topic meanwhile: not to that of a fork."""
         return not self.fork and topic not in {cut.topic for cut in self.cut.changelogs}
+
+    def takes(self, record: KafkaRecord, sender: int | None) -> bool:
+        """Return whether this process, or what has stamped for another place, may append a record meanwhile."""
+        if record.header is None:
+            return self.takes_external(record.topic)
+        return sender is None and self.takes_others(record.topic)
 
 
 @asynccontextmanager
