@@ -241,7 +241,7 @@ LARGE: Final = {
         SMALL["moves"],
         faults={"rebalance": 1, "lose-report": 1},
         slow=NEWS | {"post Report", "commit"},
-        states=44_911,
+        states=44_841,
     ),
     "small-large": replace(SMALL["small"], slow=NEWS, states=67_604),
     "late-large": replace(
