@@ -47,9 +47,9 @@ class Gulps:
 
 
 #: The broker answers a fetch at once when there is something, else after this long; it only bounds idle traffic.
-FETCH_WAIT_MS: Final = 500
+FETCH_WAIT_MS: Final = 5000
 #: How often a waiting reader checks whether the ledger is still the same one.
-LOOK_UP_MS: Final = 250
+LOOK_UP_MS: Final = 1000
 #: So long a reader works before it lets others have their turn; one record takes up to a millisecond. A service that
 #: reads a long ledger at its start must go on meanwhile: a live reader takes half of the loop; a tool takes all of it.
 SLICE_S: Final = 0.005
