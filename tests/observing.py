@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from snapkafka.demo import Load
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin, compose_trigger
+from snapkafka.ops.snapshots import REST_S
 from snapkafka.protocol import LedgerRecord, LedgerState, SnapshotView
 from snapkafka.testing import START_TIMEOUT_S, RunningSystem, settled, wait_until
 
@@ -52,7 +54,7 @@ class Observer:
         await self._begin(self._follow(self.state))
 
     async def _follow(self, state: LedgerState) -> None:
-        async for entry in self.ledger.read(0):
+        async for entry in self.ledger.read(0, rest=partial(asyncio.sleep, REST_S)):
             self.times[entry.offset], self.records[entry.offset] = entry.timestamp_ms, entry.record
             state.apply(entry.offset, entry.record)
 
