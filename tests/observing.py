@@ -44,19 +44,16 @@ class Observer:
     def start(self) -> None:
         self._thread.start()
         self.call(self.ledger.open())
-        self.call(self.follow())
+        self.call(self._begin(self._follow()))
 
     async def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.ensure_future(work))
 
-    async def follow(self) -> None:
-        """Begin to read the ledger from its start, into `state`."""
-        await self._begin(self._follow(self.state))
-
-    async def _follow(self, state: LedgerState) -> None:
+    async def _follow(self) -> None:
+        """Read the ledger from its start, into `state`."""
         async for entry in self.ledger.read(0, rest=partial(asyncio.sleep, REST_S)):
             self.times[entry.offset], self.records[entry.offset] = entry.timestamp_ms, entry.record
-            state.apply(entry.offset, entry.record)
+            self.state.apply(entry.offset, entry.record)
 
     def start_load(self, load: Load) -> None:
         """Request transfers from now on, until `stop_load` or the end."""

@@ -48,7 +48,6 @@ LIMIT_S: Final = 180.0
 #: So many cuts are looked at, one after the other.
 CUTS, CUT_EVERY_S = 1_000, 0.1
 
-
 A = TypeVar("A", bound="Arm")
 
 
