@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from snapkafka.sim import AgentPlan, App, Op, WorldPlan
+from snapkafka.sim import AgentPlan, Op, WorldPlan
 from snapkafka.sim.world.world_plan import HEARD, with_reads
+from tests.sim.explore import small
 
 Plan: TypeAlias = Callable[[WorldPlan], WorldPlan]
 
@@ -199,10 +200,9 @@ late: Final = plain(alone(apps=3, workers=1, slow={"late": 0.02}, stop=0.04, res
 #: Some records are too large with our header, and leave without it.
 outgrown: Final = plain(alone(apps=2, workers=1, slow={"ledger": 0.2}, outgrow=0.1))
 
-_SENDING: Final = AgentPlan("app0.in", "in", 1, ((("read", "x"), ("send", "mid"), ("write", "x")),))
-_FIRST: Final = App("app0", (_SENDING,), 1, 1)
-_RELAY: Final = App("relay", (AgentPlan("relay.mid", "mid", 1, ((("send", "out"),),)),), 1, 1)
-_LAST: Final = App("app1", (AgentPlan("app1.out", "out", 1, ((("write", "y"),),)),), 1, 1)
+_FIRST: Final = small.app("app0", "in", (("read", "x"), ("send", "mid"), ("write", "x")))
+_RELAY: Final = small.app("relay", "mid", (("send", "out"),))
+_LAST: Final = small.app("app1", "out", (("write", "y"),))
 _SMALL: Final = plain(as_it_is, marker_topics=(), global_table=False, inputs=14, snapshots=5, retries=0)
 #: An app out of scope passes records from one app of the scope on to the other, with a ledger that hangs for it.
 relayed: Final = changed(
@@ -246,13 +246,8 @@ unnoticed: Final = changed(
 answered: Final = changed(
     _SMALL,
     apps=(
-        App(
-            "app0",
-            (AgentPlan("app0.in", "in", 2, ((("ask", "mid"), ("write", "x")), (("send", "mid"),))),),
-            1,
-            1,
-        ),
-        App("app1", (AgentPlan("app1.mid", "mid", 1, ((("read", "y"), ("write", "y")),)),), 1, 1),
+        small.app("app0", "in", (("ask", "mid"), ("write", "x")), (("send", "mid"),), at_once=2),
+        small.app("app1", "mid", (("read", "y"), ("write", "y"))),
     ),
     externals=("in", "mid"),
     hops=2,
@@ -263,10 +258,7 @@ answered: Final = changed(
 #: before it is given any.
 growing: Final = changed(
     _SMALL,
-    apps=tuple(
-        App(name, (AgentPlan(f"{name}.in", "in", 1, ((op,),)),), 1, 1)
-        for name, op in (("app0", ("pause",)), ("app1", ("send", "in")))
-    ),
+    apps=(small.app("app0", "in", (("pause",),)), small.app("app1", "in", (("send", "in"),))),
     scope=("app1",),
     externals=("in",),
     hops=2,
@@ -277,7 +269,7 @@ growing: Final = changed(
 #: Headers are removed between the first app and the second, with rare reads of the ledger.
 stripped: Final = changed(
     _SMALL,
-    apps=(_FIRST, App("app1", (AgentPlan("app1.mid", "mid", 1, ((("write", "y"),),)),), 1, 1)),
+    apps=(_FIRST, small.app("app1", "mid", (("write", "y"),))),
     externals=("in", "mid"),
     stripped=("mid",),
     hops=2,
