@@ -159,9 +159,8 @@ def test_chunks_stay_small_and_number_themselves(world: World) -> None:
     for n in range(30):
         world.append(Abort(n=100 + n, epoch=1, code="x", reason="y"))
     chunks = take_checkpoint(enumerate(world.ledger), first_n=N, chunk=4, snapshots=0)
-    assert [(c.n, c.part, c.parts, c.upto) for c in chunks] == [
-        (N + k, k, len(chunks), 59) for k in range(len(chunks))
-    ]
+    numbered = [(N + k, k, len(chunks), 59) for k in range(len(chunks))]
+    assert [(c.n, c.part, c.parts, c.upto) for c in chunks] == numbered
     assert max(len(c.kept) for c in chunks) == 4
     names = [(name.id, name.attempt) for c in chunks for name in c.names]
     assert names == [(str(n), 1) for n in range(20)]

@@ -206,12 +206,7 @@ def test_what_an_earlier_process_appends_behind_the_base_is_void(world: World) -
     say(world, "begun", author=second)
     done(world, second, (B, 5))
     fold = world.fold
-    assert [fold.is_void(process, B, 5) for process in (b.id, a.id, first, second)] == [
-        True,
-        False,
-        True,
-        False,
-    ]
+    assert [it for it in (b.id, a.id, first, second) if fold.is_void(it, B, 5)] == [b.id, first]
     assert not fold.is_void(b.id, B, 4)  # of the time before
     assert not fold.is_void(b.id, A, 9)  # the restore did not touch that
 
@@ -231,11 +226,8 @@ def test_a_snapshot_right_after_a_restore_has_a_position_for_each_agent(world: W
     b.give(B, agents=("x", "y", "z"))
     epoch = world.take(b)
     (found,) = world.fold.captured(epoch).inputs
-    assert {p.agent: (p.offset, p.started_above) for p in found.agents} == {
-        "x": (2, ()),
-        "y": (0, (1,)),
-        "z": (0, ()),
-    }
+    agents = [(p.agent, p.offset, p.started_above) for p in sorted(found.agents, key=lambda it: it.agent)]
+    assert agents == [("x", 2, ()), ("y", 0, (1,)), ("z", 0, ())]
 
 
 # -- topics that were recreated since ---------------------------------------------------------------------------------
