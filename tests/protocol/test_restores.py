@@ -153,27 +153,15 @@ def open_plan(world: World) -> RestoreView | None:
     return world.fold.restores.open
 
 
-def test_a_plan_is_aborted_only_before_it_appends(world: World) -> None:
-    say(world, "begun")
-    say(world, "aborted")
-    assert open_plan(world) is None
-    author = appending(world, (B, 2), plan="two")
-    say(world, "aborted", "two")
-    view = open_plan(world)
-    assert view is not None and (view.stage, view.appended) == ("appending", {B: 2})
-    assert world.fold.restores.holds("b") is view
-    done(world, author, (B, 2), plan="two")
-    assert {tp: base.plan for tp, base in world.fold.restores.bases.items()} == {B: "two"}
-
-
 def test_a_plan_is_replaced_by_one_that_names_it_and_covers_what_it_appended(world: World) -> None:
     appending(world, (B, 2))
+    first = world.fold.restores.views["r"]
+    assert (first.stage, first.appended) == ("appending", {B: 2})
     say(world, "begun", "other")
-    assert world.fold.restores.open is world.fold.restores.views["r"], "one at a time"
+    assert open_plan(world) is first, "one at a time"
     say(world, "begun", "other", replaces="r")
     other = open_plan(world)
     assert other is not None and (other.plan, other.leaves) == ("other", frozenset({B}))
-    first = world.fold.restores.views["r"]
     assert (first.stage, first.open) == ("aborted", False)
     say(world, "aborted", "other")
     assert world.fold.restores.open is other, "what the first one left is still there"

@@ -31,7 +31,6 @@ from snapkafka.protocol import (
     Verdict,
 )
 from snapkafka.protocol import TurnedRed as Turned
-from snapkafka.protocol.ledger_state import Waiting
 
 if TYPE_CHECKING:
     from tests.protocol.world import World
@@ -147,16 +146,12 @@ def status(view: SnapshotView, stage: World) -> str:
     return f"{name} is {view.status}{verdict}"
 
 
-def waiting(wait: Waiting, stage: World) -> str:
-    return f"{stage.actor_of(wait.process)} to report"
-
-
 def snapshot(view: SnapshotView, stage: World) -> list[str]:
     """A snapshot as a reader wants it: what was done before the cut, and what was on its way."""
     lines = [status(view, stage)]
     if view.captured_at is None:
         waits = stage.fold.waiting(view.epoch) if view.open else []
-        return lines + [f"  waits for {waiting(wait, stage)}" for wait in waits]
+        return lines + [f"  waits for {stage.actor_of(wait.process)} to report" for wait in waits]
     captured = stage.fold.captured(view.epoch)
     if captured.alignment is not None:
         lines.append("  aligned")

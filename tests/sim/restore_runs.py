@@ -399,11 +399,11 @@ class RestoreWorld(SmallWorld):
                 self.wrong.append(f"agent {agent}: too many {found - due}, missing {due - found}")
 
 
-def explore(seeds: range, broken: frozenset[str] = frozenset()) -> tuple[dict[int, list[str]], Counter[str]]:
+def explore(seeds: range) -> tuple[dict[int, list[str]], Counter[str]]:
     """Run the worlds of these seeds; return the violations by seed, and the number of each kind of event."""
     wrong, counts = {}, Counter[str]()
     for seed in seeds:
-        world = RestoreWorld(seed, broken)
+        world = RestoreWorld(seed)
         if found := world.run():
             wrong[seed] = found
         counts += world.counts
