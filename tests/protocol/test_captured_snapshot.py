@@ -17,7 +17,6 @@ from snapkafka.protocol import (
     InputCut,
     InputTopic,
     LedgerRecord,
-    LedgerState,
     LogEnd,
     Outsider,
     Position,
@@ -35,6 +34,8 @@ from snapkafka.protocol import (
 )
 from snapkafka.protocol.offsets import SOMEBODY
 from snapkafka.wire import decode, encode
+
+from .world import fold_of
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -92,10 +93,7 @@ REPORTED = replace(
 def snapshot(
     report: Report = REPORTED, *later: LedgerRecord, hello: Hello = HELLO, left: Hello = LEFT
 ) -> Captured:
-    state = LedgerState()
-    for record in (left, Bye(process=0, n=1), hello, GIVEN, TRIGGER, report, *later):
-        state.apply(state.end, record)
-    return state.captured(5)
+    return fold_of(left, Bye(process=0, n=1), hello, GIVEN, TRIGGER, report, *later).captured(5)
 
 
 @pytest.fixture
@@ -132,8 +130,7 @@ def test_r2_who_is_no_part_of_it_is_listed_with_what_is_known_of_it() -> None:
     joined later."""
     other = Hello(n=1, app="z")
     cut = Report(process=2, n=1, epoch=10, previous=0, heard="ledger", assigned=-1, positions=())
-    state = LedgerState()
-    for record in (
+    state = fold_of(
         replace(other, n=10),  # 0: leaves
         replace(other, n=11),  # 1: is lost
         replace(other, n=12),  # 2: turns red for it, after it was captured
@@ -150,8 +147,7 @@ def test_r2_who_is_no_part_of_it_is_listed_with_what_is_known_of_it() -> None:
         cut,
         replace(TRIGGER, n=98, id="next", apps=("p",)),  # 14: epoch 15
         replace(cut, process=3, epoch=15, previous=10),
-    ):
-        state.apply(state.end, record)
+    )
     assert state.captured(10).outsiders == (
         Outsider(process=0, app="z", left=True),
         Outsider(process=1, app="z"),
@@ -172,8 +168,7 @@ def test_of_a_topic_that_nobody_named_the_id_is_not_known() -> None:
 def test_v5_who_goes_on_as_an_earlier_reader_is_one(whole: Captured) -> None:
     """R12: under a later id, or from a ledger that is gone; not who goes on as somebody else, nor who joined later."""
     again = replace(HELLO, inputs=(), tables=())
-    state = LedgerState()
-    records: tuple[LedgerRecord, ...] = (
+    state = fold_of(
         LEFT,
         replace(again, n=10),  # 1: reads a[0] and a[1]
         replace(GIVEN, process=1, n=1),
@@ -188,8 +183,6 @@ def test_v5_who_goes_on_as_an_earlier_reader_is_one(whole: Captured) -> None:
         replace(REPORTED, process=7, epoch=14, assigned=8),
         replace(again, n=14, was=4),  # 15
     )
-    for record in records:
-        state.apply(state.end, record)
     assert [cut.earlier for cut in state.captured(14).inputs] == [(1, 4, 5)] * 2
     assert whole.old_topics == (), "nobody named another id of it"
 

@@ -29,16 +29,9 @@ from snapkafka.protocol import (
     Verdict,
 )
 
-from .world import A, B, Process, World
+from .world import A, B, Process, World, fold_of
 
 POSITION = Position(agent="*", topic="a", partition=0, offset=0)
-
-
-def fold_of(*records: object, history: bool = True) -> LedgerState:
-    fold = LedgerState(history=history)
-    for record in records:
-        fold.apply(fold.end, record)  # type: ignore[arg-type]
-    return fold
 
 
 def test_a_snapshot_has_what_the_changelogs_promised_before_it() -> None:

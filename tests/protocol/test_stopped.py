@@ -10,7 +10,6 @@ from snapkafka.protocol import (
     SENT_BARE,
     Bye,
     Dead,
-    LedgerState,
     RanWithout,
     SendOutcome,
     Status,
@@ -19,7 +18,7 @@ from snapkafka.protocol import (
 )
 from tests.worlds.list_checks import v5
 
-from .world import A, B, Process, Stored, World, settle
+from .world import A, B, Process, Stored, World, fold_of, settle
 
 
 def test_r10_what_was_captured_while_somebody_stood_down_unread_cannot_be_proven(world: World) -> None:
@@ -29,9 +28,7 @@ def test_r10_what_was_captured_while_somebody_stood_down_unread_cannot_be_proven
     captured_at = world.snapshot(epoch).captured_at
     assert captured_at is not None
     for since, contaminated in ((captured_at + 1, False), (captured_at, True)):
-        fold = LedgerState()
-        for record in (*world.ledger, Bye(process=p.id, n=1_000, goes_on=True, since=since)):
-            fold.apply(fold.end, record)
+        fold = fold_of(*world.ledger, Bye(process=p.id, n=1_000, goes_on=True, since=since))
         assert bool(fold.snapshots[epoch].contaminated) is contaminated
 
 

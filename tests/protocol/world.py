@@ -384,6 +384,14 @@ class Process:
         return sending
 
 
+def fold_of(*records: object, history: bool = True) -> LedgerState:
+    """The fold of a ledger of these records."""
+    fold = LedgerState(history=history)
+    for record in records:
+        fold.apply(fold.end, record)  # type: ignore[arg-type]
+    return fold
+
+
 def settle(*processes: Process) -> None:
     """Everybody reads the ledger until nothing moves."""
     before = -1

@@ -26,6 +26,7 @@ from snapkafka.protocol import (
     Verdict,
 )
 from snapkafka.sim import played
+from tests.protocol.world import fold_of
 
 #: What is appended, and how often beside the rest.
 KINDS = dict.fromkeys(("verdict", "abort", "repeat", "joins"), 3) | {"trigger": 5, "restore": 5, "pause": 1}
@@ -35,9 +36,7 @@ KINDS |= dict.fromkeys(("dead", "bye", "retire", "resume"), 2) | {"stranger": 1}
 def ledger(seed: int, more: int = 100) -> list[LedgerRecord]:
     """Return the ledger of a simulated run and `more` records behind it, the same for the same seed."""
     records = list(played(seed)[0].broker.ledger)
-    fold = LedgerState()
-    for offset, record in enumerate(records):
-        fold.apply(offset, record)
+    fold = fold_of(*records)
     rng, numbers = random.Random(seed), count(10**6)
     for _ in range(more):
         kind = rng.choices(list(KINDS), list(KINDS.values()))[0]

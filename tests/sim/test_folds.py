@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from snapkafka.protocol import LedgerRecord, LedgerState, Report
 from snapkafka.sim import played
 from snapkafka.wire import decode, encode
-
-
-def fold_of(records: Sequence[LedgerRecord], *, history: bool) -> LedgerState:
-    state = LedgerState(history=history)
-    for offset, record in enumerate(records):
-        state.apply(offset, record)
-    return state
-
+from tests.protocol.world import fold_of
 
 #: What a participant goes by, of each snapshot and of all.
 OF_EACH = ["status", "failure", "failed_at", "captured_at", "contaminated", "required", "expected", "earlier"]
@@ -38,8 +29,8 @@ def test_r11_who_reads_all_of_a_report_and_who_reads_none_of_its_ends_fold_alike
     for seed in range(start, start + 10):
         records = played(seed)[0].broker.ledger
         reports += sum(isinstance(record, Report) for record in records)
-        whole = known(fold_of(records, history=history))
-        assert known(fold_of([unreadable(record) for record in records], history=history)) == whole
+        whole = known(fold_of(*records, history=history))
+        assert known(fold_of(*map(unreadable, records), history=history)) == whole
     assert reports > 20
 
 
