@@ -158,7 +158,7 @@ def test_a_plan_is_replaced_by_one_that_names_it_and_covers_what_it_appended(wor
     first = world.fold.restores.views["r"]
     assert (first.stage, first.appended) == ("appending", {B: 2})
     say(world, "begun", "other")
-    assert open_plan(world) is first, "one at a time"
+    assert open_plan(world) is world.fold.restores.holds("b") is first, "one at a time"
     say(world, "begun", "other", replaces="r")
     other = open_plan(world)
     assert other is not None and (other.plan, other.leaves) == ("other", frozenset({B}))
