@@ -158,7 +158,27 @@ def contaminated(state: LedgerView, snapshot: SnapshotView) -> str:
             return f"the report of {who}, at ledger offset {part.at}, is damaged"
         if topic := next((sent.topic for sent in part.report.sent if sent.recreated), ""):
             return f"topic {topic} was recreated while {who} sent there: messages in flight went with it"
-    return snapshot.contaminated
+    return snapshot.contaminated or _may_run_again(state, snapshot)
+
+
+def _may_run_again(state: LedgerView, snapshot: SnapshotView) -> str:
+    """Return who ran without taking part (R15), and perhaps events that come after this cut: no header names them as
+    the cause of what they left. They end where the inputs did when its app was captured once it was gone."""
+    ran = [it for it in state.processes.values() if it.went_on >= 0 and (it.left or 0) < snapshot.epoch]
+    for view in ran:
+        app = view.hello.app
+        reports = [part.report for part in snapshot.parts() if _app(state, part) == app]
+        # One that was killed is gone for those whose inputs nobody else has had since.
+        gone = max(view.went_on, *(report.assigned for report in reports if view.goes_on), -1)
+        ends = (
+            {(end.topic, end.partition): end.end for end in it.trigger.ends}
+            for it in state.snapshots.values()
+            if it.captured_at is not None and app in it.apps and gone < it.epoch <= snapshot.epoch
+        )
+        at = [position for report in reports for position in report.positions]
+        if not any(all(0 <= known.get((p.topic, p.partition), -1) <= p.offset for p in at) for known in ends):
+            return f"{view.name} ran without snapshots, and perhaps events that this one runs again: take another"
+    return ""
 
 
 def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:

@@ -257,6 +257,8 @@ class Fold(LedgerView):
         left_in_order = view is not None and view.left is not None and not (view.dead or view.goes_on)
         if view is None or (record.goes_on and (left_in_order or view.goes_on)):
             return  # a copy of what it said
+        if record.goes_on or view.goes_on:
+            view.went_on = offset
         view.goes_on, view.why = record.goes_on, record.reason
         if record.goes_on:
             failure = runs_without(view)
@@ -292,12 +294,10 @@ class Fold(LedgerView):
     def _came_back(self, offset: int, process: int) -> None:
         """Note a process that was taken for dead, and goes on under another id with what it had under way."""
         what = f"process {process} was declared dead but continued under that identity"
-        for snapshot in list(self.snapshots.values()):
-            if process in snapshot.left:
-                snapshot.contaminated = what
-                self._fail(
-                    offset, snapshot, Failure(code="contaminated", reason=what, culprit=f"process {process}")
-                )
+        failure = Failure(code="contaminated", reason=what, culprit=f"process {process}")
+        for snapshot in [it for it in self.snapshots.values() if process in it.left]:
+            snapshot.contaminated = what
+            self._fail(offset, snapshot, failure)
 
     def _tail_lost(self, offset: int, record: TailLost) -> None:
         """Refuse this ledger from here on: its numbers are assigned once more, and snapshots that were captured since
@@ -313,9 +313,8 @@ class Fold(LedgerView):
     # -- what operators ask for -------------------------------------------------------------------------------
 
     def _retire(self, offset: int, app: str) -> None:
-        if app in {view.hello.app for view in self.living()} or app in self.retired_apps():
-            return
-        self.retired[app] = offset
+        if app not in {view.hello.app for view in self.living()} | self.retired_apps():
+            self.retired[app] = offset
 
     def _pause(self, offset: int, *, paused: bool) -> None:
         self.paused_at = offset if paused else None

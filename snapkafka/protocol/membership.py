@@ -53,11 +53,6 @@ class Inputs:
         """Whether the latest inputs are announced and the ledger is read up to that record."""
         return not self.taken and (self.latest is None or self._ours is self.latest)
 
-    @property
-    def announceable(self) -> bool:
-        """Whether there is something to announce: revoked inputs are not."""
-        return not self.taken and self.latest is not None
-
     def assign(self, latest: InputsAssigned) -> None:
         self.latest, self.tables, self.taken = latest, (), False
 
@@ -147,7 +142,8 @@ class Member(Work):
         if self.ledger.highest_epoch > self.colours.epoch:
             self.colours.turn(self.ledger.highest_epoch)
         actions = [*(self._contaminated() if self.absent else []), *map(timer, self.ledger.open.values())]
-        return [*actions, *self._announce()] if self.inputs.announceable else actions
+        announceable = self.inputs.latest is not None and not self.inputs.taken  # not what is revoked
+        return [*actions, *self._announce()] if announceable else actions
 
     def _announce(self) -> list[Action]:
         return [AppendToLedger(record=self.inputs.announce(self._me, self._next_n()))]

@@ -131,11 +131,6 @@ class RestoreView:
             for end in ends
         }
 
-    def shows_recreated(self, named: tuple[str, str]) -> bool:
-        """Return whether this id of a topic is the first that differs from the restored one."""
-        topic, topic_id = named
-        return topic not in self.recreated and self.topic_ids.get(topic, topic_id) != topic_id
-
     def positions(self) -> Iterator[AgentPosition]:
         """Yield the start of each agent, in the order of the record."""
         for _, (_, record) in sorted(self.parts.items()):
@@ -242,10 +237,11 @@ class Restores:
             done_at = view.done_at
             if done_at is None:
                 continue
-            for named in filter(view.shows_recreated, hello.topic_ids()):
-                before = (it.hello for process, it in earlier.items() if process < done_at)
-                if not any(named in old.topic_ids() for old in before):
-                    self._recreated(offset, view, named[0])
+            before = [it.hello for process, it in earlier.items() if process < done_at]
+            for topic, topic_id in hello.topic_ids():
+                known = topic in view.recreated or view.topic_ids.get(topic, topic_id) == topic_id
+                if not known and not any((topic, topic_id) in old.topic_ids() for old in before):
+                    self._recreated(offset, view, topic)
 
     def _recreated(self, offset: int, view: RestoreView, topic: str) -> None:
         view.recreated[topic] = offset
@@ -268,11 +264,8 @@ class Restores:
 
     def bases_below(self, offset: int) -> dict[TopicPartition, Base]:
         """Return the bases of the restores that were committed below this ledger offset."""
-        found: dict[TopicPartition, Base] = {}
-        for view in self.views.values():
-            if view.done_at is not None and view.done_at < offset:
-                found |= view.bases(offset)
-        return found
+        committed = [it for it in self.views.values() if it.done_at is not None and it.done_at < offset]
+        return {tp: base for view in committed for tp, base in view.bases(offset).items()}
 
     def rules(self, app: str, tp: TopicPartition) -> dict[str, Rule]:
         """Return the rules of the agents of `app` for an input, by agent. An agent that is not named skips nothing."""

@@ -109,6 +109,7 @@ class ProcessView:
     left: int | None = None  # ledger offset of its Bye or Dead
     dead: bool = False
     goes_on: bool = False  # without taking part, since it left
+    went_on: int = -1  # ledger offset of the latest `Bye` about that
     why: str = ""  # it goes on so
 
     @property

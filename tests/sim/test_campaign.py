@@ -84,6 +84,13 @@ KINDS = {
         range(1_500),
         dict.fromkeys(WITHOUT_SNAPKAFKA, 0.12) | {"VERIFIED": 0.5},
     ),
+    # R15: what was run by a worker that stood down is run again by another one.
+    "taken over": Kind(
+        plans.taken_over,
+        range(74, 84),
+        range(1_500),
+        {"stand-down": 1.01, "VERIFIED": 0.5, "UNVERIFIABLE": 0.1},
+    ),
     # R6: what an app without snapkafka answers by, it may have read in red.
     "answered without": Kind(plans.answered, range(24), range(400), {"torn": 0.5, "captured": 1.0}),
     # R6: who reads a window in white that has expired in red is torn; one that expired before the cut tears nobody.

@@ -308,6 +308,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant("R15 bare in flight: nobody minds", plans.outgrown, 0).patched(
         always(ledger_fold, "unstamped_in_flight")
     ),
+    Mutant("R15 again: nobody minds", plans.taken_over, 76).patched(always(gather, "_may_run_again", "")),
     Mutant("R16 hold: who aligns takes in red before its cut", plans.aligned_slowly, 28).patched(
         edit(WorkerProtocol, "_red_met", "[Hold(epoch=event.epoch)]", "[]")
     ),
