@@ -177,7 +177,7 @@ def _shows_stripping(world: World, view: CutView) -> bool:
 def _doubted(world: World, view: CutView, findings: list[Finding]) -> Iterator[Violation]:
     """Find doubts without a cause: about sends that were undone with their event, which are not lost; about a topic
     that was recreated, of which its sender knows, as it has sent there in white since; and about processes that left in
-    order, when all that they had sent was acknowledged (R8)."""
+    order, when all that they had sent to what is in a snapshot was acknowledged (R8)."""
     for found in findings:
         process, place = found.process, TopicPartition(found.topic, found.partition)
         if found.kind == "send-failed" and not any(
@@ -191,7 +191,8 @@ def _doubted(world: World, view: CutView, findings: list[Finding]) -> Iterator[V
             for record in world.broker.log(place)
         ):
             yield Violation("doubted", f"process {process} knows that {place} was recreated")
-        sender = world.fold.processes.get(process) if found.kind == "left-late" else None
+        late = found.kind == "left-late" and place in {*view.inputs, *view.changelogs}
+        sender = world.fold.processes.get(process) if late else None
         in_order = sender is not None and not (sender.dead or sender.goes_on)
         if in_order and world.plan.faults.keys() <= IN_ORDER:
             what = f"process {process} left in order, and offset {found.offset} is taken for later"

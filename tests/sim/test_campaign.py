@@ -84,6 +84,8 @@ KINDS = {
         range(1_500),
         dict.fromkeys(WITHOUT_SNAPKAFKA, 0.12) | {"VERIFIED": 0.5},
     ),
+    # R8: nothing is doubted of who left in order.
+    "in order": Kind(plans.in_order, range(13), (), {"stop": 1.01, "VERIFIED": 0.5}),
     # R15: what was run by a worker that stood down is run again by another one.
     "taken over": Kind(
         plans.taken_over,

@@ -195,6 +195,8 @@ _WITHOUT: Final = {"bare": 0.4, "late_hello": 0.4, "stand_down": 0.004}
 without: Final = plain(
     alone(apps=3, workers=1, slow={"ledger": 0.3}, stop=0.02, restart=0.2, **_WITHOUT, expire=0.02)
 )
+#: Workers leave in order, and others take over.
+in_order: Final = plain(alone(apps=3, workers=2, stop=0.03, restart=0.2))
 #: Others take over what a worker ran that stood down.
 taken_over: Final = plain(alone(apps=3, workers=2, stop=0.03, restart=0.2, stand_down=0.004))
 #: Workers take their time to join, and work meanwhile.
