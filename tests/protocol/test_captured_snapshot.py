@@ -274,3 +274,37 @@ def test_who_is_given_inputs_anew_after_its_cut_may_run_events_again() -> None:
     again = Assigned(process=2, n=10, generation=2, inputs=(TopicPartition("a", 0),))
     whole = snapshot(REPORTED, again)
     assert {cut.steady for cut in whole.inputs} == {False}
+
+
+@pytest.mark.parametrize(
+    ("first", "between", "second", "unproved"),
+    [
+        pytest.param(5, None, 7, [], id="past where the inputs ended when it was gone"),
+        pytest.param(4, None, 4, [6, 9], id="below that"),
+        pytest.param(4, None, 5, [6], id="first below, then past it"),
+        pytest.param(
+            5, Assigned(process=3, n=3, generation=3, inputs=(A0,)), 7, [9], id="may have had them again"
+        ),
+        pytest.param(5, Bye(process=0, n=9), 7, [6, 9], id="ended since"),
+        pytest.param(5, Bye(process=0, n=9), 9, [6], id="ended since, all is read"),
+    ],
+)
+def test_r15_events_of_a_worker_that_stood_down_may_run_again_where_no_later_cut_is_past_them(
+    first: int, between: LedgerRecord | None, second: int, unproved: list[int]
+) -> None:
+    hello = Hello(n=1, app="p", inputs=(InputTopic(topic="a", partitions=1),))
+    given = Assigned(process=0, n=2, generation=1, inputs=(A0,))
+    cuts = [
+        Report(
+            process=3, n=n, epoch=epoch, previous=previous, heard="ledger",
+            assigned=7 if n > 4 and isinstance(between, Assigned) else 4,
+            positions=(Position(agent="f", topic="a", partition=0, offset=at),),
+        )
+        for n, epoch, previous, at in ((2, 6, 0, first), (5, 9, 6, second))
+    ]  # fmt: skip
+    fold = fold_of(
+        hello, given, Bye(process=0, n=3, goes_on=True, since=2), replace(hello, n=4), replace(given, process=3, n=1),
+        Trigger(n=5, id="one", ends=(LogEnd(topic="a", partition=0, end=5),)), cuts[0], between,
+        Trigger(n=6, id="two", ends=(LogEnd(topic="a", partition=0, end=9),)), cuts[1],
+    )  # fmt: skip
+    assert [epoch for epoch in (6, 9) if fold.captured(epoch).contaminated] == unproved
