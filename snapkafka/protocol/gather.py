@@ -177,7 +177,7 @@ def _may_run_again(state: LedgerView, snapshot: SnapshotView) -> str:
         )
         at = [position for report in reports for position in report.positions]
         if not any(all(0 <= known.get((p.topic, p.partition), -1) <= p.offset for p in at) for known in ends):
-            return f"{view.name} ran without snapshots, and perhaps events that this one runs again: take another"
+            return f"{view.name} ran without snapshots, perhaps events from after this cut, too: take another"
     return ""
 
 
