@@ -347,7 +347,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     wrong("R3 skipped: what a reader passes, unreported", plans.skipping, 0).patched(
         always(cut.Positions, "moved")
     ),
-    wrong("R8 asked: ends from before a sender left count", plans.asking_early, 49).patched(
+    wrong("R8 asked: ends from before a sender left count", plans.asking_early, 14).patched(
         edit(LedgerState, "_outdated", "0 <= snapshot.trigger.asked_at <= self.left_at", "False")
     ),
     wrong("V1 copy: held against who sent it first", faults(queue_again=0.05), 4).patched(
