@@ -1,14 +1,10 @@
 """Ledger records as bytes: Avro single-object encoding.
 
-`C3 01`, the fingerprint of the schema (8 bytes), the record. The schemas follow from `protocol.records` (`schemas`);
-`schemas/ledger/*.avsc` are they, for other readers. `schemas/ledger/old/*.avsc` are those of earlier releases: their
-records are read with them and resolved to today's, and fields added since take their defaults.
+`C3 01`, the fingerprint of the schema (8 bytes), the record. `schemas/ledger/*.avsc` are today's schemas, for others.
+Records by a schema of `schemas/ledger/old/*.avsc` are read as today's, and fields added since take their defaults.
 
 The last fields of a `Report` are compressed bytes (zlib) with a schema of their own, which are read when somebody asks
 for one of them: of a snapshot of N processes each process reads N of these records, and needs no end in them.
-
-Avro takes some 100 ms to import and a service must start fast, so nothing is loaded before `load()`: call it before
-the first event, or the first record pays for it.
 """
 
 from __future__ import annotations
@@ -17,6 +13,7 @@ import operator
 import typing
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from functools import cache, partial
 from io import BytesIO
 from itertools import accumulate
@@ -50,8 +47,7 @@ Convert = Callable[[Any], Any]
 
 
 class UndecodableError(Exception):
-    """Bytes that are not a ledger record of a known schema: to be counted and skipped. This is not an error of a user,
-    so it is not one of `snapkafka.errors`. Damaged bytes raise no other error."""
+    """Bytes that are no ledger record of a known schema: counted, and skipped. Damaged bytes raise no other error."""
 
 
 def encode(record: LedgerRecord) -> bytes:
@@ -62,7 +58,7 @@ def encode(record: LedgerRecord) -> bytes:
         # What is damaged is so for whoever reads the copy, too (a checkpoint).
         damaged = typing.cast(InParts, record).damaged
         rest = b"" if damaged else _written(form.rest, form.rest.plain(record))
-        plain[REST] = zlib.compress(rest, 1)
+        plain[REST] = zlib.compress(rest)
     return _written(form, plain)
 
 
@@ -96,7 +92,7 @@ def _read_rest(form: _Form, data: bytes) -> dict[str, Any] | None:
 
 
 def load() -> None:
-    """Import Avro and parse the schemas now (some 100 ms), not when the first record comes."""
+    """Import Avro and parse the schemas now (some 100 ms): before the first event, or the first record pays for it."""
     _by_prefix()
 
 
@@ -210,9 +206,12 @@ def _kept(plain: Sequence[dict[str, Any]]) -> tuple[Kept, ...]:
 
 def _packed(item: Any, values: Sequence[Any]) -> dict[str, Any]:
     columns = {name: [getattr(value, name) for value in values] for name in hints_of(item)}
-    found = {}
+    defaults = {field.name: field.default for field in fields(item)}
+    found: dict[str, Any] = {}
     for name, column in columns.items():
-        if hints_of(item)[name] is int:
+        if all(value == defaults[name] for value in column):
+            found[name] = []
+        elif hints_of(item)[name] is int:
             near = columns.get(BESIDE.get((item, name), ""), [0, *column])
             found[name] = [*map(operator.sub, column, near)]
         else:
@@ -224,7 +223,7 @@ def _unpacked(item: Any, plain: dict[str, Any]) -> tuple[Any, ...]:
     columns: dict[str, list[Any]] = {}
     for name, hint in sorted(hints_of(item).items(), key=lambda field: (item, field[0]) in BESIDE):
         if not plain[name]:
-            continue  # the writer did not know the field
+            continue  # all have the default, or the writer did not know the field
         if hint is not int:
             columns[name] = plain[name]
         elif near := BESIDE.get((item, name)):

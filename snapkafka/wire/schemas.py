@@ -1,7 +1,8 @@
 """The Avro schemas of the ledger's records, which follow from the record classes.
 
 The ends and ranges of many partitions are columns: a record with one list for each field. A number is the difference to
-that of the item before, or to another one of the same item (`BESIDE`), so most are small.
+that of the item before, or to another one of the same item (`BESIDE`), so most are small. A list is empty where every
+item has the field's default.
 """
 
 from __future__ import annotations
