@@ -236,7 +236,8 @@ class Fold(LedgerView):
         for tp in (*record.inputs, *record.changelogs):
             readers = self.readers.get((app, tp), nobody)
             last = readers[-1] if readers else UNKNOWN
-            if last.generation > record.generation and self.is_alive(last.process):
+            late = record.generation < last.generation and record.process != last.process
+            if late and self.is_alive(last.process):
                 continue  # a process that wakes up late does not read it any more, whatever it reports
             self.readers[app, tp] = add_reader(readers, Reader(record.process, offset, record.generation))
             mine.add(tp)
@@ -244,8 +245,7 @@ class Fold(LedgerView):
         self._moved(offset, view)
 
     def _moved(self, offset: int, view: ProcessView) -> None:
-        """Fail what is open while inputs are assigned to a process (R9): who read them has been asked for their cut, or
-        this process for another one."""
+        """Fail what is open while inputs are assigned to a process (R9): another one may have been asked for a cut."""
         for snapshot in list(self.open.values()):
             if view.inputs and view.hello.app in snapshot.apps:
                 self._fail(offset, snapshot, input_moved(view, view.inputs))

@@ -124,6 +124,12 @@ def test_what_external_and_dead_processes_state_of_themselves_moves_nothing() ->
     assert not fold.processes[0].dead, "it had said Bye"
 
 
+def test_r9_a_process_moves_on_by_its_own_word_whatever_the_generation_is() -> None:
+    """Its group may have begun anew: late is what others say of an older one."""
+    fold = fold_of(HELLO, replace(ASSIGNED, generation=3), replace(ASSIGNED, n=2))
+    assert fold.readers["p", A][-1].offset == 2
+
+
 def test_r15_a_pause_fails_what_runs_and_refuses_what_comes(world: World, p: Process) -> None:
     running = world.trigger("running")
     world.append(Pause(n=1, paused=True))

@@ -47,7 +47,7 @@ def ledger(seed: int, more: int = 100) -> list[LedgerRecord]:
 
 
 def _record(kind: str, fold: LedgerState, rng: random.Random, n: int) -> LedgerRecord:
-    epoch = rng.choice([*fold.open, *fold.snapshots])
+    epoch = rng.choice([*fold.open, *fold.snapshots, 1])
     hellos = [view.hello for view in fold.processes.values() if view.hello.inputs]
     living = [view.process for view in fold.living()]
     hello = rng.choice(hellos)
