@@ -132,8 +132,8 @@ class RestoreView:
         }
 
     def positions(self) -> Iterator[AgentPosition]:
-        """Yield the start of each agent, in the order of the record."""
-        for _, (_, record) in sorted(self.parts.items()):
+        """Yield the start of each agent."""
+        for _, record in self.parts.values():
             yield from record.positions
 
     def __str__(self) -> str:

@@ -130,6 +130,11 @@ def test_r9_a_process_moves_on_by_its_own_word_whatever_the_generation_is() -> N
     assert fold.readers["p", A][-1].offset == 2
 
 
+def test_r9_a_cut_of_an_earlier_assignment_of_the_same_inputs_fails_the_snapshot() -> None:
+    fold = fold_of(HELLO, ASSIGNED, replace(ASSIGNED, n=2), Trigger(n=3, id="s"), replace(CUT, epoch=4))
+    assert (failure := fold.snapshots[4].failure) is not None and failure.code == "input-moved"
+
+
 def test_r15_a_pause_fails_what_runs_and_refuses_what_comes(world: World, p: Process) -> None:
     running = world.trigger("running")
     world.append(Pause(n=1, paused=True))

@@ -100,6 +100,8 @@ def test_a_trigger_between_begun_and_done_is_no_epoch_and_fails_by_name(world: W
 
 def test_only_the_latest_author_commits(world: World) -> None:
     first = opened(world)
+    say(world, "begun")  # a run takes over, and has no author yet
+    done(world, first, (B, 0))
     second = joins(world)
     say(world, "begun", author=second)
     say(world, "begun", author=first)  # a copy, or late: a newer author is never replaced by an older one
@@ -190,6 +192,8 @@ def test_what_an_earlier_process_appends_behind_the_base_is_void(world: World) -
     b, a = Process(world, "b", (B,)), Process(world, "a", (A,))
     settle(a, b)
     first = opened(world)
+    say(world, "begun")  # a run takes over, and has no author yet
+    done(world, first, (B, 0))
     second = joins(world)
     say(world, "begun", author=second)
     done(world, second, (B, 5))
@@ -250,6 +254,7 @@ def test_rules_of_a_restore_are_over_when_their_topic_was_recreated(world: World
     assert fold.is_void(before, B, 0), "that one still does not know of the restore"
     assert fold.restores.bases[CHANGELOG] == Base("r", author, 3, ("b",)), "that one is the same topic"
     late = world.trigger("late")
+    names(world, "b", "b", "b-3")
     assert [fold.restores.bases_below(epoch)[B].end for epoch in (early, late)] == [9, 0]
     assert fold.restores.restored("b") == {"r"}
 
