@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import busy, live, mesh, scale
+from tests.bench import busy, live, mesh, restoring, scale
 from tests.bench.figures import Figure
 
 RESULTS = Path("build/bench.json")
@@ -20,7 +20,7 @@ def registered() -> dict[str, Callable[[], list[Figure]]]:
     """Every function `bench_<name>` of the bench modules."""
     return {
         name.removeprefix("bench_"): function
-        for module in (busy, live, mesh, scale)
+        for module in (busy, live, mesh, restoring, scale)
         for name, function in vars(module).items()
         if name.startswith("bench_")
     }
