@@ -11,11 +11,11 @@ import subprocess
 import sys
 import time
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-DOCKER: Final = Path(__file__).parents[1] / "docker"
-COMPOSE: Final = ("docker", "compose", "-f", str(DOCKER / "compose.yaml"))
+COMPOSE: Final = ("docker", "compose", "-f", str(Path(__file__).parents[1] / "docker" / "compose.yaml"))
 NOT_RUN: Final = 77
 PAGE: Final = "http://127.0.0.1:8023/"
 VERIFIED_WITHIN_S: Final = 600
@@ -23,17 +23,16 @@ VERIFIED_WITHIN_S: Final = 600
 
 def main() -> int:
     """Run what can be run; the exit status."""
-    if not _answers("docker", "version"):
-        print("not run: no Docker engine answers")
-        return NOT_RUN
-    if not _answers("docker", "compose", "version"):
-        print("not run: this Docker client has no compose")
-        return NOT_RUN
-    _run(*COMPOSE, "--profile", "full", "config", "--quiet")
+    run = partial(subprocess.run, check=True)
+    for needed in (["docker", "version"], ["docker", "compose", "version"]):
+        if not _answers(*needed):
+            print(f"not run: `{' '.join(needed)}` fails")
+            return NOT_RUN
+    run([*COMPOSE, "--profile", "full", "config", "--quiet"])
     try:
-        _run(*COMPOSE, "up", "--build", "--detach", "--wait", "kafka", "accounts", "clearing")
-        _run(*COMPOSE, "up", "--build", "--detach", "load", "keep")
-        _run(*COMPOSE, "up", "--build", "--detach", "--wait", "service")
+        run([*COMPOSE, "up", "--build", "--detach", "--wait", "kafka", "accounts", "clearing"])
+        run([*COMPOSE, "up", "--detach", "load", "keep", "door"])
+        run([*COMPOSE, "up", "--detach", "--wait", "service"])
         with urllib.request.urlopen(PAGE, timeout=10) as page:
             print(f"page: {page.status}")
         found = _await_verified()
@@ -51,10 +50,6 @@ def _answers(*command: str) -> bool:
         return subprocess.run(command, capture_output=True, timeout=20).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
-
-
-def _run(*command: str) -> None:
-    subprocess.run(command, check=True)
 
 
 def _await_verified() -> str:

@@ -35,10 +35,7 @@ NEEDS = {
 #: What every installation has: one for the codec of the ledger, one for values that other processes read.
 BASE = {"fastavro", "msgspec"}
 #: Every door that has to say which extra it needs.
-DOORS = {
-    "snapkafka": "cli",
-    "snapkafka.assembly": "spark",
-}
+DOORS = {"snapkafka": "cli", "snapkafka.assembly": "spark"}
 
 
 def test_a_service_gets_at_most_three_packages_more_than_faust_needs() -> None:
