@@ -23,7 +23,7 @@ from snapkafka.kafka import HOLDER, Connection
 from snapkafka.kafka.ledger.reading import LedgerReading, Opened, captured, latest_of_apps, opened, outputs_of
 from snapkafka.kafka.preflight import OWN_GROUPS, knows_markers, still_counted, why_counted, why_unread
 from snapkafka.ports import Cluster, Group, Topic
-from snapkafka.protocol import REMOTE, Captured, Table, TopicPartition
+from snapkafka.protocol import REMOTE, RESTORE, Captured, Table, TopicPartition
 from snapkafka.protocol.gather import gather
 from snapkafka.protocol.ledger_fold import being_restored
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
@@ -66,7 +66,7 @@ async def doctor(where: Connection | Cluster, namespace: str, *, clock: Clock = 
 async def examine(work: Opened, namespace: str, *, now_ms: int) -> Checkup:
     """Examine them by a ledger that was read."""
     state = work.reading.state
-    views = latest_of_apps(state)
+    views = [view for view in latest_of_apps(state) if view.hello.mode != RESTORE]
     found = [*_about_apps(work.reading, views), *_about_snapshots(state), *_about_standing_agents(state)]
     found += [find("topic-unread", it.topic, topic=it.topic, app=it.app) for it in state.unread()]
     found += _about_ledger(work, now_ms)
@@ -81,15 +81,15 @@ async def examine(work: Opened, namespace: str, *, now_ms: int) -> Checkup:
 
 
 def _about_apps(reading: LedgerReading, views: list[ProcessView]) -> Iterator[Advice]:
-    state = reading.state
-    living = list(state.living())
-    if not living:
+    state, restore = reading.state, reading.state.restores.open
+    living = [view for view in state.living() if view.hello.mode != RESTORE]
+    if not living and restore is None:
         yield find("nobody")
     if stamping := [view for view in living if view.hello.mode == "stamp"]:
         yield find("stamp-only", apps=_counted(stamping))
     if state.paused:
         yield find("paused")
-    if (restore := state.restores.open) is not None:
+    if restore is not None:
         since = f"{utc_time(reading.times_ms[restore.begun_at])}Z"
         yield find("restoring", what=being_restored(restore).reason, since=since)
     lacking: dict[str, list[TopicPartition]] = {}
@@ -102,9 +102,10 @@ def _about_apps(reading: LedgerReading, views: list[ProcessView]) -> Iterator[Ad
         if state.goes_on_without(view):
             yield find("stood-down", what=view.withdrawal)
     running = {view.hello.app for view in living}
+    awaited = running.union(restore.apps if restore is not None else ())
     for view in views:
         hello = view.hello
-        if running and hello.app not in running and (hello.inputs or hello.tables):
+        if running and hello.app not in awaited and (hello.inputs or hello.tables):
             yield find("stopped", hello.app, app=hello.app)
         yield from (find("not-captured", app=hello.app, what=what) for what in hello.uncaptured)
         for table in hello.tables:

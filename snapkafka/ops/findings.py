@@ -15,7 +15,7 @@ FINDINGS: Final[dict[str, tuple[Weight, str, str]]] = {
     "nobody": (PROBLEM, "no process is running", "start the services; each joins when it calls snapkafka.install"),
     "stamp-only": (WARNING, "{apps} refuse snapshots: mode stamp",
                    'start them with mode="on", or SNAPKAFKA=on, once all are upgraded'),
-    "restoring": (NOTE, "{what}, since {since}", "wait until it is done; if it has died, run it again"),
+    "restoring": (NOTE, "{what}; it began at {since}", "wait until it is done; if it has died, run it again"),
     "input-unassigned": (PROBLEM, "no process of app {app} has {tp} ({count} inputs): {waits}",
                          "snapshots fail until then; if it takes minutes, see the log of the worker"),
     "still-counted": (PROBLEM, "{what}",

@@ -16,6 +16,7 @@ from snapkafka.ops import pruning
 from snapkafka.ports import Group, Member, Topic
 from snapkafka.protocol import (
     REMOTE,
+    RESTORE,
     Assigned,
     Bye,
     CheckResult,
@@ -33,6 +34,7 @@ from snapkafka.protocol import (
     Trigger,
     Verdict,
 )
+from snapkafka.restore.steps import APP as AUTHOR
 from snapkafka.wire import headers as wire
 from tests.worlds.fakes import FakeCluster, Worker, fake_group
 
@@ -83,6 +85,7 @@ class Shop(FakeCluster):
     async def found(self, **options: Any) -> set[str]:
         """Each finding, as weight and code."""
         found = await ops.doctor(self, "ns", **options)
+        assert AUTHOR not in found.apps
         assert found.well == all(advice.weight != "problem" for advice in found.found)
         return {f"{advice.weight} {advice.code}" for advice in found.found}
 
@@ -142,6 +145,7 @@ def readers(shop: Shop) -> None:
 
 WAITS = Hello(n=9, app="shop", inputs=(InputTopic(topic="orders", partitions=4),))
 RESTORED = Restore(n=9, plan="r", stage="begun", snapshot="s", apps=("shop",))
+OTHERS = replace(RESTORED, apps=("other",))
 HELD = Group("shop", frozenset(), [Member("h", HOLDER, "/box")])
 PART = {"cleanup.policy": "compact,delete"}
 #: What was done to a cluster of which nobody has joined, and what is found then.
@@ -163,7 +167,11 @@ CASES: dict[str, tuple[Callable[[Shop], Any], set[str]]] = {
     "others of it run without": (lambda it: killed(it, "m0", "m9"), {"problem app-runs-without"}),
     "one of its workers was killed": (lambda it: (killed(it, "m0", "m5"), it.join()), {"problem still-counted"}),
     "a restore holds its group": (
-        lambda it: (gone_app(it, 0), it.put(RESTORED), it.groups(HELD)), {"note restoring", "note stopped"},
+        lambda it: (gone_app(it, 0), it.put(RESTORED), it.groups(HELD)), {"note restoring"},
+    ),
+    "only a restore of another app runs": (
+        lambda it: (it.leave(), it.groups(), it.put(OTHERS), it.join(AUTHOR, mode=RESTORE, inputs=(), tables=())),
+        {"note restoring"},
     ),
     "a restore was killed, and its app runs": (
         lambda it: (gone_app(it, 1), it.put(RESTORED)), {"note restoring", "problem app-runs-without"},
