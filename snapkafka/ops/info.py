@@ -4,7 +4,7 @@ contract."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from operator import attrgetter
 
@@ -14,6 +14,7 @@ from snapkafka.checks.kinds import CHECKS
 from snapkafka.kafka.ledger.reading import LedgerReading
 from snapkafka.manifest import CheckEntry, RestorableEntry, WitnessEntry, file_stem
 from snapkafka.protocol import CheckResult, InputCut, NeverRead, Outcome, Uncaptured
+from snapkafka.protocol.gather import contaminated
 from snapkafka.protocol.ledger_state import SnapshotView, Status
 from snapkafka.query.locate import StoredFiles
 from snapkafka.units import utc_time, wall_ms
@@ -188,10 +189,8 @@ def summary(reading: LedgerReading, view: SnapshotView, now_ms: int | None = Non
         ttl_ms=trigger.ttl_ms,
         required=len(view.required),
         waits_for=tuple(wait.text for wait in _waits(reading, view, now_ms)),
-        failure=Failure(code=failure.code, reason=failure.reason, culprit=failure.culprit)
-        if failure
-        else None,
-        contaminated=(view.contaminated if failure is None else "") or None,
+        failure=Failure(**asdict(failure)) if failure else None,
+        contaminated=(contaminated(reading.state, view) if view.captured_at is not None else "") or None,
         verdict=verdict.verdict if verdict else None,
         unread=tuple(map(str, view.unread)),
     )
@@ -233,6 +232,7 @@ def with_files(found: Details, files: StoredFiles) -> Details:
     return msgspec.structs.replace(
         found,
         assembled=True,
+        contaminated=found.contaminated or files.contaminated or None,
         bytes=files.bytes,
         in_flight=files.in_flight,
         restorable=files.restorable,

@@ -119,17 +119,15 @@ async def manifest_places(
     """
     if storage:
         store = open_store(storage)
-        found = [find_manifest(store, name, namespace=namespace, good=good) for name in names]
+        found = (find_manifest(store, name, namespace=namespace, good=good) for name in names)
         return [store.manifest_place(manifest.id) for manifest in found]
     if where is None:
         raise StorageError(
-            "no storage is given",
-            hint="add --storage DIR, or --bootstrap: the ledger names their place",
+            "no storage is given", hint="add --storage DIR, or --bootstrap: the ledger names their place"
         )
     state = (await read_ledger(where, namespace)).state
     usable = verified if good else lambda view: view.verdict is not None
-    views = [find_snapshot(state, name, usable=usable) for name in names]
-    return [_manifest_of(view) for view in views]
+    return [_manifest_of(find_snapshot(state, name, usable=usable)) for name in names]
 
 
 def _manifest_of(view: SnapshotView) -> str:
@@ -144,7 +142,7 @@ def _manifest_of(view: SnapshotView) -> str:
 class StoredFiles:
     """An assembled snapshot. `bytes`: of the files of its own tables; `rows` by table; `in_flight`: messages;
     `restorable`: at the time when the tables were written; `left_open`: why it is open; `assumptions` of its
-    verdict."""
+    verdict; `contaminated`: why it cannot be proved."""
 
     bytes: int
     rows: Mapping[str, int]
@@ -154,6 +152,7 @@ class StoredFiles:
     parents: tuple[str, ...]
     left_open: tuple[str, ...]
     assumptions: tuple[str, ...]
+    contaminated: str
 
 
 def stored(place: str) -> StoredFiles:
@@ -174,4 +173,5 @@ def stored(place: str) -> StoredFiles:
         parents=tuple(parent.id for parent in found.parents),
         left_open=tuple(left_open(found.open, found.external, found.outsiders, strict=found.strict)),
         assumptions=tuple(assumptions(found.external, strict=found.strict)),
+        contaminated=found.captured.contaminated,
     )

@@ -290,7 +290,7 @@ class Worker:
         member: str = "",
     ) -> None:
         self._changelog, self.written = changelog, 10
-        self.position, self.marker = 10, -1
+        self.position, self.marker, self.recreated = 10, -1, False
         self._ledger, self._n, self._epoch = ledger, count(1), 0
         self._reports, self._sends = reports, sends
         self.tps = tuple(TopicPartition(topic, partition) for partition in range(partitions))
@@ -325,6 +325,6 @@ class Worker:
             positions=tuple(positions),
             cut_us=90,
             changelogs=tuple(changelogs),
-            sent=tuple(SentEnd(topic=to, **end) for to in self._sends),
+            sent=tuple(SentEnd(topic=to, recreated=self.recreated, **end) for to in self._sends),
         )
         self._ledger.put(report)

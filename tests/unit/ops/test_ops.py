@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -17,20 +19,12 @@ from snapkafka.errors import (
 )
 from snapkafka.ops import pruning, snapshots
 from snapkafka.ports import Topic
-from snapkafka.protocol import (
-    Abort,
-    Bye,
-    Checkpoint,
-    Dead,
-    Hello,
-    LedgerRecord,
-    Status,
-    Trigger,
-    Verdict,
-)
+from snapkafka.protocol import Abort, Bye, Checkpoint, Dead, Hello, LedgerRecord, Status, Trigger, Verdict
 from snapkafka.until import pause_after
 from snapkafka.wire import encode
 from tests.worlds.fakes import FakeCluster, Worker
+from tests.worlds.on_disk import write_snapshot
+from tests.worlds.stores import LocalStore
 
 Kind = TypeVar("Kind")
 
@@ -155,13 +149,26 @@ async def test_shown_by_a_moment_is_the_last_one_captured_by_then(cluster: FakeC
     assert await shown(running.triggered_ms + 60_000) == "two"
     cluster.the_ledger.put(Trigger(n=9, id=str(one.epoch)))
     assert (await ops.show(cluster, "ns", str(one.epoch))).id == "one", "whatever ids there are"
-    with pytest.raises(UnknownSnapshotError):
-        await shown(captured_ms - 1)
-    with pytest.raises(UnknownSnapshotError):
-        await ops.show(cluster, "ns", "4711")
+    for unknown in (shown(captured_ms - 1), ops.show(cluster, "ns", "4711")):
+        with pytest.raises(UnknownSnapshotError):
+            await unknown
     for name, at_ms in (("", None), ("s", 0)):
         with pytest.raises(BadInputError):
             await ops.show(cluster, "ns", name, at_ms=at_ms)
+
+
+async def test_why_nobody_can_prove_a_snapshot_is_shown(cluster: FakeCluster, tmp_path: Path) -> None:
+    """As the ledger has it; or as its assembly found it: who reads the log then may know more."""
+    worker, store = Worker(cluster.the_ledger, "shop", "orders", sends=("bills",)), LocalStore(tmp_path)
+    one = await ops.trigger(cluster, "ns", snapshot_id="one", wait=True)
+    worker.recreated = True
+    await ops.trigger(cluster, "ns", snapshot_id="two", wait=True)
+    found = write_snapshot(store, "one", one.epoch)
+    store.publish(replace(found, captured=replace(found.captured, contaminated="it ran")), "other")
+    verdict = Verdict(n=9, epoch=one.epoch, verdict="UNVERIFIABLE", manifest=store.manifest_place("one"))
+    cluster.the_ledger.put(verdict)
+    shown = [str((await ops.show(cluster, "ns", it)).contaminated) for it in ("one", "two")]
+    assert shown[0] == "it ran" and "bills was recreated" in shown[1]
 
 
 async def test_a_ledger_that_is_not_there_or_was_trimmed_by_hand_is_not_read(cluster: FakeCluster) -> None:
