@@ -20,7 +20,7 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER, prefix_of, prefixed
 from snapkafka.query.engine import Bounds
 from snapkafka.query.locate import manifest_places
-from snapkafka.query.manifest_check import Trust, compared_with_ledger
+from snapkafka.query.manifest_check import Trust
 from snapkafka.query.sandbox import Asked, ask
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest, sql_text
@@ -141,7 +141,8 @@ async def diff(
     places = manifests or await _sides(where, namespace, before, after, storage, fork)
     old, new = [(await asyncio.to_thread(read_manifest, place))[1] for place in places]
     sqls = _compared_sql(keys, values=values, prefix=prefix_of(fork) if fork else "")
-    done = await ask(Asked(places=dict(zip(SIDES, places, strict=True)), sqls=sqls, bounds=bounds))
+    asked = Asked(places=dict(zip(SIDES, places, strict=True)), sqls=sqls, bounds=bounds)
+    done = await ask(asked, where)
     tables, channels, *named = (answer.mappings() for answer in done.answers)
     return Difference(
         before=ComparedTables(id=old.id, epoch=old.epoch, namespace=old.namespace, verdict=old.verdict),
@@ -150,7 +151,7 @@ async def diff(
         keys=tuple(KeyChange(**row) for rows in named for row in rows),
         channels=tuple(ChannelChange(**row) for row in channels),
         progress=() if fork else tuple(_progress(old, new)),
-        trust=await compared_with_ledger(where, done.manifests, done.files),
+        trust=done.trust,
     )
 
 
@@ -235,10 +236,7 @@ ORDER BY receiver_app, topic, sender_app
 
 
 #: Columns that hold names, by table.
-NAMES: Final = {
-    "state": ("app", "changelog_topic"),
-    "channels": ("sender_app", "receiver_app", "topic"),
-}
+NAMES: Final = {"state": ("app", "changelog_topic"), "channels": ("sender_app", "receiver_app", "topic")}
 
 
 def _compared_sql(keys: int, *, values: bool, prefix: str) -> tuple[str, ...]:

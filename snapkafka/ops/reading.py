@@ -19,8 +19,8 @@ from snapkafka.ports import Cluster, TopicAdmin
 from snapkafka.protocol import LedgerState, TopicPartition
 from snapkafka.query.engine import Bounds
 from snapkafka.query.locate import manifest_places
-from snapkafka.query.manifest_check import Trust, compared_with_ledger
-from snapkafka.query.sandbox import Asked, ask
+from snapkafka.query.manifest_check import Trust
+from snapkafka.query.sandbox import Asked, Tables, ask
 from snapkafka.runtime.extras import require_extra
 from snapkafka.verbs import Result
 from snapkafka.wire import headers
@@ -52,6 +52,7 @@ async def query(
     storage: str = "",
     rows_max: int | None = None,
     bounds: Bounds | None = None,
+    tables: Tables | None = None,
 ) -> Queried:
     """Run a SELECT. The tables of the snapshot are views `state`, `messages` and so on; those of every other one in
     the same storage are available with its id as a schema: `"friday".state`. `all_state` and `all_messages` have the
@@ -59,16 +60,17 @@ async def query(
 
     Args:
         rows_max: the limit of rows; None: all.
+        tables: stay open for the next query.
 
     Raises:
         TimedOutError: it ran longer than `bounds` allow.
     """
     require_extra("query", "a query")
-    if manifest:
-        place = manifest
-    else:
+    place = manifest
+    if not place:
         (place,) = await manifest_places(where, namespace, [name], storage=storage, good=True)
-    done = await ask(Asked(places={MAIN: place}, sqls=(sql,), bounds=bounds, rows_max=rows_max))
+    asked = Asked(places={MAIN: place}, sqls=(sql,), bounds=bounds, rows_max=rows_max)
+    done = await ask(asked, where, tables)
     found, rows = done.manifests[0], done.answers[0].mappings()
     return Queried(
         id=found.id,
@@ -77,7 +79,7 @@ async def query(
         columns=done.answers[0].columns,
         rows=tuple(rows[:rows_max]),
         more=rows_max is not None and len(rows) > rows_max,
-        trust=await compared_with_ledger(where, done.manifests, done.files),
+        trust=done.trust,
     )
 
 
@@ -110,11 +112,7 @@ class Trace:
 
 
 async def trace(
-    where: Connection | Cluster,
-    namespace: str,
-    topic: str,
-    partition: int,
-    offset: int,
+    where: Connection | Cluster, namespace: str, topic: str, partition: int, offset: int
 ) -> Trace:
     """Follow the causes of the record at `offset` of `topic`[`partition`]."""
     if partition < 0 or offset < 0:

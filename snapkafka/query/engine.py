@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: The views over every snapshot of a storage, each with the table whose rows it has.
 OVER_ALL: Final = {"all_state": STATE, "all_messages": "messages"}
+#: In the names of their schemas. DuckDB takes no two names that differ in case alone, so these are no ids.
+OF_ALL: Final = "all\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +52,8 @@ class Placed(NamedTuple):
 
 
 @contextmanager
-def engine(
-    snapshots: Mapping[str, Placed], bounds: Bounds | None = None, *, over_all: bool = False
-) -> Iterator[DuckDBPyConnection]:
-    """Provide DuckDB with the tables of snapshots as views.
-
-    Args:
-        snapshots: schema -> the snapshot with its tables.
-        over_all: whether these are all of a storage, and have views over all of them.
+def engine(snapshots: Mapping[str, Placed], bounds: Bounds | None = None) -> Iterator[DuckDBPyConnection]:
+    """Provide DuckDB with the tables of snapshots, by their schemas, as views.
 
     Raises:
         DependencyMissingError: DuckDB is not installed.
@@ -65,16 +61,12 @@ def engine(
     """
     settings: dict[str, str | bool | int] = {}
     if bounds is not None:
-        settings = {
-            "memory_limit": f"{bounds.memory_mb}MB",
-            "max_temp_directory_size": f"{bounds.memory_mb}MB",
-            "threads": 1,
-        }
+        most = f"{bounds.memory_mb}MB"
+        settings = {"memory_limit": most, "max_temp_directory_size": most, "threads": 1}
     tables = {schema: tables_at(it.store, it.manifest.tables, it.parents) for schema, it in snapshots.items()}
 
     with opened(tables, settings) as found:
-        if over_all:
-            _make_views_over_all(found, snapshots)
+        _make_views_over_all(found, snapshots)
         _describe(found)
         yield found
 
@@ -90,9 +82,9 @@ def _describe(database: DuckDBPyConnection) -> None:
 
 
 def _make_views_over_all(database: DuckDBPyConnection, snapshots: Mapping[str, Placed]) -> None:
-    """Create `OVER_ALL` from the snapshots that are opened, each once, with the snapshot before the columns."""
-    by_id = {snapshot.manifest.id: (schema, snapshot.manifest) for schema, snapshot in snapshots.items()}
-    for view, table in OVER_ALL.items():
+    """Create `OVER_ALL`, with the snapshot before the columns, if all of a storage are opened."""
+    by_id = {it.manifest.id: (schema, it.manifest) for schema, it in snapshots.items() if OF_ALL in schema}
+    for view, table in OVER_ALL.items() if by_id else ():
         rows = " UNION ALL BY NAME ".join(
             f"SELECT {sql_text(name)} AS snapshot_id, {manifest.epoch} AS epoch, "
             f"{sql_text(manifest.verdict)} AS verdict, * FROM {sql_name(schema)}.{sql_name(table)}"

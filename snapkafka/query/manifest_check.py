@@ -61,8 +61,7 @@ async def compared_with_ledger(
 
 def stored_manifests(snapshots: Iterable[Placed]) -> tuple[StoredManifest, ...]:
     """Read the manifests of snapshots, and of those on which they build."""
-    parts = [(item.store, part) for item in snapshots for part in (item.manifest, *item.parents)]
-    return tuple(StoredManifest.of(store, part) for store, part in parts)
+    return tuple(StoredManifest.of(it.store, part) for it in snapshots for part in (it.manifest, *it.parents))
 
 
 def compared_files(snapshots: Iterable[Placed]) -> Trust:

@@ -18,21 +18,21 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import msgspec
 
 from snapkafka.assembly.invariants import MAIN
 from snapkafka.errors import BadInputError, InternalError, Reported, SnapkafkaError, TimedOutError
 from snapkafka.kafka.ledger.manifest_match import StoredManifest
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.manifest import Manifest
+from snapkafka.ports import Cluster
 from snapkafka.store import read_manifest
 
 from .engine import Bounds, Placed, engine
-from .manifest_check import Trust, compared_files, stored_manifests
-from .sql import named_in, over_all, select
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+from .manifest_check import Trust, compared_files, compared_with_ledger, stored_manifests
+from .sql import Answer, named_in, select
 
 #: What runs queries in a process of its own. It has so many seconds to open the tables; its line before the SQL runs;
 #: and an answer that is no larger.
@@ -68,64 +68,68 @@ class Asked:
         return named_in(" ".join(self.sqls), *read_manifest(self.places[MAIN]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """Columns and rows of one SELECT."""
-
-    columns: tuple[str, ...]
-    rows: list[list[Any]]
-
-    def mappings(self) -> list[dict[str, Any]]:
-        """Return the rows by the names of their columns."""
-        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
-
-
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    """Every manifest that was read, the comparison of their files, and an answer to each SELECT; or the error."""
+    """Every manifest that was read, the comparisons before, and an answer to each SELECT; or the error."""
 
     manifests: tuple[StoredManifest, ...] = ()
-    files: Trust = Trust()
+    trust: Trust = Trust()
     answers: tuple[Answer, ...] = ()
     error: Reported | None = None
 
 
-_ASKED: Final = msgspec.json.Decoder(Asked)
-_ANSWERS: Final = msgspec.json.Decoder(Answers)
+class Tables(contextlib.ExitStack):
+    """Tables that stay open from one query to the next, until one needs others. `trust`: as they were compared."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held: Mapping[str, Manifest] = {}
+        self.trust: Trust | None = None
+
+    def open(self, asked: Asked) -> None:
+        snapshots = asked.open()
+        needed = {schema: it.manifest for schema, it in snapshots.items()}
+        if needed.items() <= self._held.items():
+            return
+        self.close()
+        self._held, self.trust, every = {}, None, snapshots.values()
+        self.known = Answers(manifests=stored_manifests(every), trust=compared_files(every))
+        self.database, self._held = self.enter_context(engine(snapshots, asked.bounds)), needed
 
 
-async def ask(asked: Asked) -> Answers:
-    """Run SELECTs.
+async def ask(asked: Asked, where: Connection | Cluster | None, tables: Tables | None = None) -> Answers:
+    """Run SELECTs. The manifests are compared with the ledger, once for `tables` that stay open.
 
     Raises:
         BadInputError, TimedOutError: one is invalid, or exceeds the bounds.
         SnapkafkaError: the tables cannot be opened, or were altered.
     """
-    if asked.bounds is not None:
-        return await _ask_apart(asked, asked.bounds)
-    opened: list[DuckDBPyConnection] = []
-    task = asyncio.ensure_future(asyncio.to_thread(_answers, asked, opened.append))
+    with contextlib.ExitStack() as own:
+        kept = tables or own.enter_context(Tables())
+        found = await (_ask_here(asked, kept) if asked.bounds is None else _ask_apart(asked, asked.bounds))
+        kept.trust = kept.trust or await compared_with_ledger(where, found.manifests, found.trust)
+    return msgspec.structs.replace(found, trust=kept.trust)
+
+
+async def _ask_here(asked: Asked, tables: Tables) -> Answers:
+    task = asyncio.ensure_future(asyncio.to_thread(_answers, asked, tables))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:  # Ctrl-C ends the query
         while not task.done():  # an interruption that comes before the query has started has no effect
-            for database in opened:
-                with contextlib.suppress(Exception):  # the query has ended meanwhile
-                    database.interrupt()
+            with contextlib.suppress(Exception):  # they are not open yet, or the query has ended meanwhile
+                tables.database.interrupt()
             await asyncio.wait([task], timeout=INTERRUPT_EVERY_S)
         if not task.cancelled():
             task.exception()  # the interruption that was asked for; asyncio would log it
         raise
 
 
-def _answers(asked: Asked, opened: Callable[[DuckDBPyConnection], None]) -> Answers:
-    """Run SELECTs; `opened` is called with the database before the first of them."""
-    snapshots = asked.open()
-    manifests, files = stored_manifests(snapshots.values()), compared_files(snapshots.values())
-    with engine(snapshots, asked.bounds, over_all=over_all(" ".join(asked.sqls))) as database:
-        opened(database)
-        found = [select(database, sql, asked.rows_max) for sql in asked.sqls]
-    answers = tuple(Answer(columns=columns, rows=rows) for columns, rows in found)
-    return Answers(manifests=manifests, files=files, answers=answers)
+def _answers(asked: Asked, tables: Tables, opened: Callable[[], None] = lambda: None) -> Answers:
+    """Run SELECTs; `opened` is called before the first of them."""
+    tables.open(asked)
+    opened()
+    answers = tuple(select(tables.database, sql, asked.rows_max) for sql in asked.sqls)
+    return msgspec.structs.replace(tables.known, answers=answers)
 
 
 async def _ask_apart(asked: Asked, bounds: Bounds) -> Answers:
@@ -164,7 +168,7 @@ async def _ask_apart(asked: Asked, bounds: Bounds) -> Answers:
         raise InternalError(f"the process of a query ended with status {process.returncode} before it began")
     if not line:  # the system ended it
         raise BadInputError(f"the query takes more than {bounds.memory_mb} MB of memory", hint=NARROW)
-    found = await asyncio.to_thread(_ANSWERS.decode, line)
+    found = await asyncio.to_thread(msgspec.json.decode, line, type=Answers)
     if found.error is not None:
         raise found.error.error()
     return found
@@ -175,10 +179,11 @@ async def _ask_apart(asked: Asked, bounds: Bounds) -> Answers:
 
 def main() -> None:
     """Answer the queries, and end with the parent."""
-    asked = _ASKED.decode(sys.stdin.buffer.read())
+    asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Asked)
     try:
         threading.Thread(target=_end_with, args=(asked.parent,), daemon=True).start()
-        answer = msgspec.json.encode(_answers(asked, lambda database: _begin(asked)))
+        with Tables() as tables:
+            answer = msgspec.json.encode(_answers(asked, tables, lambda: _begin(asked)))
         if len(answer) > ANSWER_BYTES_MAX:
             raise BadInputError(
                 f"the result has more than {ANSWER_BYTES_MAX:,} bytes",

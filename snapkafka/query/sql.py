@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.assembly.invariants import MAIN
@@ -14,7 +15,7 @@ from snapkafka.manifest import Manifest
 from snapkafka.store import Store
 from snapkafka.store.database import one_line
 
-from .engine import OVER_ALL, Placed
+from .engine import OF_ALL, OVER_ALL, Placed
 from .locate import heads
 
 if TYPE_CHECKING:
@@ -41,28 +42,31 @@ def named_in(sql: str, store: Store, found: Manifest) -> dict[str, Placed]:
             hint="use fewer snapshots and aliases in one query",
         )
     named = {name: Placed(store, store.read(name)) for name in sorted(names) if store.has(name)}
-    if over_all(sql):
+    if ALL.search(sql) is not None:
         there = heads(store)
         if len(there) > SNAPSHOTS_MAX:
             raise BadInputError(
                 f"{store} has {len(there)} snapshots, above {SNAPSHOTS_MAX} in one query",
                 hint='name the ones you need: "monday".state',
             )
-        # Under names that are no ids: DuckDB takes no two schemas that differ in case alone, nor another `main`.
-        others = (head.id for head in there if head.id not in named)
-        named |= {f"all\n{n}": Placed(store, store.read(name)) for n, name in enumerate(others)}
+        named |= {f"{OF_ALL}{n}": Placed(store, store.read(head.id)) for n, head in enumerate(there)}
     return {MAIN: Placed(store, found), **named}
 
 
-def over_all(sql: str) -> bool:
-    """Return whether a query may name the views over all snapshots."""
-    return ALL.search(sql) is not None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Columns and rows of one SELECT."""
+
+    columns: tuple[str, ...]
+    rows: list[list[Any]]
+
+    def mappings(self) -> list[dict[str, Any]]:
+        """Return the rows by the names of their columns."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
-def select(
-    database: DuckDBPyConnection, sql: str, rows_max: int | None
-) -> tuple[tuple[str, ...], list[list[Any]]]:
-    """Return the columns and rows of a SELECT; one row more than `rows_max`, if there is one."""
+def select(database: DuckDBPyConnection, sql: str, rows_max: int | None) -> Answer:
+    """Run a SELECT; return one row more than `rows_max`, if there is one."""
     import duckdb
 
     try:
@@ -84,7 +88,7 @@ def select(
             hint='keys and values are text; the columns "offset" and "left" need double quotes;'
             " SHOW TABLES and DESCRIBE state list what exists",
         ) from error
-    return columns, [[_plain(value) for value in row] for row in rows]
+    return Answer(columns=columns, rows=[[_plain(value) for value in row] for row in rows])
 
 
 def _unique(names: Iterable[str]) -> tuple[str, ...]:

@@ -28,11 +28,7 @@ from tests.observing import Observer, observing
 def assemble(bootstrap: str, namespace: str, names: list[str], storage: Path, *, total: int = TOTAL) -> bool:
     """Assemble and verify snapshots of the demo, and count its money; whether all are good."""
     spec = ops.changed(
-        CHECKED,
-        namespace=namespace,
-        snapshots=names,
-        storage=str(storage),
-        parameters=(f"total={total}",),
+        CHECKED, namespace=namespace, snapshots=names, storage=str(storage), parameters=(f"total={total}",)
     )
     return all(found.good for found in asyncio.run(ops.assemble(Connection(bootstrap=bootstrap), spec)))
 

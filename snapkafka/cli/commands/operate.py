@@ -56,9 +56,7 @@ def _status(found: KeptRound) -> int:
 
 @command("keep", lambda found: None, status=_status, in_lines=True)
 async def keep(
-    at: Where,
-    asked: Keep,
-    spec: Annotated[ops.JobSpec, ("unpickle", "engine", "invariants", "parameters")],
+    at: Where, asked: Keep, spec: Annotated[ops.JobSpec, ("unpickle", "engine", "invariants", "parameters")]
 ) -> KeptRound:
     return await ops.keep(
         connect(at.bootstrap),

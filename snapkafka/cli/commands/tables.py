@@ -20,6 +20,7 @@ from snapkafka.cli.running import console, data_output, print_json, reach, run, 
 from snapkafka.cli.screen import ROWS_SHOWN, headline
 from snapkafka.errors import BadInputError
 from snapkafka.query.locate import manifest_places
+from snapkafka.query.sandbox import Tables
 from snapkafka.runtime.extras import require_extra
 from snapkafka.verbs import Draw, Query, Where
 
@@ -60,9 +61,10 @@ def query(at: Where, asked: Query) -> None:
         find = partial(manifest_places, where, at.namespace, [asked.name], storage=asked.storage, good=True)
         (more["manifest"],), sqls = run(find), _typed()
     survived = () if asked.sql or not sys.stdin.isatty() else (typer.Exit,)
-    for sql in sqls:
-        with contextlib.suppress(*survived):
-            _print_queried(run(partial(ops.query, where, at.namespace, sql, **more)), as_csv=asked.csv)
+    with Tables() as more["tables"]:
+        for sql in sqls:
+            with contextlib.suppress(*survived):
+                _print_queried(run(partial(ops.query, where, at.namespace, sql, **more)), as_csv=asked.csv)
 
 
 def _typed() -> Iterator[str]:

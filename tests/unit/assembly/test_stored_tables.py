@@ -98,11 +98,7 @@ def test_a_table_is_named_with_its_keys_and_their_partitions(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("keys", "changes"),
-    [
-        ((["ann"], ["bob"]), {}),
-        ((["ann"], ["ann"]), {"keyed": False}),
-        ((["ann"],), {}),
-    ],
+    [((["ann"], ["bob"]), {}), ((["ann"], ["ann"]), {"keyed": False}), ((["ann"],), {})],
     ids=["each in one", "not keyed", "one partition"],
 )
 def test_nobody_else_is_accused(tmp_path: Path, keys: tuple[list[str], ...], changes: dict[str, Any]) -> None:

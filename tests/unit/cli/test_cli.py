@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from typer.main import get_command
@@ -21,6 +22,7 @@ from snapkafka.cli.build import command
 from snapkafka.cli.verbs import COMMANDS
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.options import options_of
+from snapkafka.query.engine import engine
 from snapkafka.runtime import EXTRAS
 from snapkafka.verbs import Checkpoint, Show, Trigger
 from tests.worlds.fakes import FakeCluster, Worker
@@ -67,13 +69,17 @@ def test_trigger_goes_on_to_the_verdict_with_the_storage_of_the_snapshot_before(
     assert json.loads(call("show", "mine", "--json").stdout)["target_storage_uri"] == "/snaps"
 
 
-def test_query_without_sql_asks_for_it_line_by_line(tmp_path: Path) -> None:
-    write_snapshot(LocalStore(tmp_path), "friday", 1)
+def test_query_without_sql_asks_for_it_line_by_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables stay open, until a line needs those of another snapshot, too."""
+    for epoch, name in enumerate(("thursday", "friday")):
+        write_snapshot(LocalStore(tmp_path), name, epoch)
+    monkeypatch.setattr("snapkafka.query.sandbox.engine", opened := Mock(wraps=engine))
     where = ["query", "--storage", str(tmp_path), "--namespace", "", "--bootstrap", "", "--csv"]
-    result = RUNNER.invoke(
-        commands.app, where, input="SELECT 1 AS one\n\nSELECT 'two' AS two;\nSELEC\nSELECT 3\n"
-    )
-    assert (result.exit_code, result.stdout) == (BadInputError.exit_status, "one\n1\ntwo\ntwo\n")
+    asked = "SELECT 1 AS one\n\nSELECT 'two' AS two;\nSELECT count(*) AS n FROM thursday.state\nSELECT 3 AS x\nSELEC\n9"
+    result = RUNNER.invoke(commands.app, where, input=asked)
+    found = result.exit_code, *result.stdout.split()
+    assert found == (BadInputError.exit_status, "one", "1", "two", "two", "n", "0", "x", "3")
+    assert [list(call.args[0]) for call in opened.call_args_list] == [["main"], ["main", "thursday"]]
 
 
 # -- errors --------------------------------------------------------------------------------------------------

@@ -60,12 +60,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Log, int], AsyncIterator[
     def opened(log: Log, until: int) -> AsyncIterator[Entry]:
         monkeypatch.setattr(clients, "consumer", lambda *_, **__: log)
         return read_entries(
-            Connection(bootstrap="127.0.0.1:1"),
-            TP.topic,
-            0,
-            until=until,
-            same=same,
-            suspect=asyncio.Event(),
+            Connection(bootstrap="127.0.0.1:1"), TP.topic, 0, until=until, same=same, suspect=asyncio.Event()
         )
 
     return opened

@@ -95,10 +95,7 @@ TWO = [
     at("b1", 1, days_old=20, namespace="b"),
     at("b2", 2, days_old=20, namespace="b", verdict="INCONSISTENT"),
 ]
-NAMED = [
-    at("below", 1),
-    at("above", 2, files=("below/state/part-00000.parquet",)),
-]
+NAMED = [at("below", 1), at("above", 2, files=("below/state/part-00000.parquet",))]
 NEWEST = "newest good snapshot"
 #: What is there, how many of the newest are kept of which namespace; what goes, and why others stay.
 RULES: dict[str, tuple[list[Any], int, str, list[str], dict[str, str]]] = {

@@ -39,6 +39,7 @@ from tests.worlds.on_disk import in_state, write_snapshot
 from tests.worlds.service_world import until
 from tests.worlds.stores import LocalStore
 
+BOUNDS = ops.Bounds(seconds=60, memory_mb=64)
 TABLES = ("channels", "messages", "positions", "processes", "state")
 HELLO = {
     "topic": "credits",
@@ -104,7 +105,9 @@ async def test_several_at_once_by_their_ids(storage: str) -> None:
     SELECT now.value, before.value, odd.value FROM state AS now
     JOIN monday.state AS before USING (key) JOIN "tuesday/noon" . state AS odd USING (key)
     """
-    assert await rows(storage, sql) == [("2", "1", "2")]
+    with sandbox.Tables() as tables:
+        assert await rows(storage, "SELECT 1", tables=tables) and (compared := tables.trust)
+        assert await rows(storage, sql, tables=tables) == [("2", "1", "2")] and tables.trust != compared
     with pytest.raises(BadInputError, match="friday"):
         await rows(storage, "FROM friday.state")
 
@@ -118,8 +121,7 @@ async def test_all_snapshots_of_a_storage_at_once(storage: str) -> None:
         ("tuesday/noon", 20, "VERIFIED_WITH_REPLAYS", "y", "3"),
         ("broken", 30, "INCONSISTENT", "x", "9"),
     ]
-    bounds = ops.Bounds(seconds=60, memory_mb=200)
-    options: list[dict[str, Any]] = [{}, {"bounds": bounds}, {"name": "monday"}]
+    options: list[dict[str, Any]] = [{}, {"bounds": BOUNDS}, {"name": "monday"}]
     for more in options:
         assert await rows(storage, sql, **more) == expected, more
     sql = "SELECT a.snapshot_id, a.topic FROM All_Messages a, monday.state AS m WHERE m.value = '1'"
@@ -331,7 +333,7 @@ async def test_without_duckdb_the_extra_is_named(storage: str, monkeypatch: pyte
     assert "query]" in raised.value.hint
 
 
-@pytest.mark.parametrize("bounds", [None, ops.Bounds(seconds=60, memory_mb=64)])
+@pytest.mark.parametrize("bounds", [None, BOUNDS])
 async def test_who_gives_up_ends_the_query(storage: str, bounds: ops.Bounds | None) -> None:
     """This one would take hours; the test ends when its engine has."""
     sql = "SELECT sum(sin(a.range * b.range)) FROM range(1000000) a, range(1000000) b"
@@ -346,19 +348,18 @@ async def test_who_gives_up_ends_the_query(storage: str, bounds: ops.Bounds | No
 async def test_with_bounds_it_runs_in_a_process_of_its_own(storage: str) -> None:
     """Whose answers and errors are the same."""
     place = LocalStore(Path(storage)).manifest_place("monday")
-    bounds = ops.Bounds(seconds=60, memory_mb=64)
     for sql in (
         "SELECT key, value FROM state",
         'SELECT "x", 1 AS "x" FROM (SELECT 2 AS "x")',
         'SELECT * FROM "tuesday/noon".state',
     ):
-        apart = await ops.query(None, "", sql, manifest=place, bounds=bounds)
+        apart = await ops.query(None, "", sql, manifest=place, bounds=BOUNDS)
         assert apart == await ops.query(None, "", sql, manifest=place), sql
     for wrong in ("nonsense", "COPY (SELECT 1) TO 'x'", "SELECT * FROM nowhere"):
         with pytest.raises(BadInputError) as here:
             await ops.query(None, "", wrong, manifest=place)
         with pytest.raises(BadInputError) as there:
-            await ops.query(None, "", wrong, manifest=place, bounds=bounds)
+            await ops.query(None, "", wrong, manifest=place, bounds=BOUNDS)
         assert (there.value.message, there.value.hint) == (here.value.message, here.value.hint)
 
 
@@ -426,4 +427,4 @@ async def test_a_process_that_does_not_begin_is_no_fault_of_the_query(
     monkeypatch.setattr(sandbox, "APART_START_S", 1.0 if error is TimedOutError else 60.0)
     place = LocalStore(Path(storage)).manifest_place("monday")
     with pytest.raises(error):
-        await ops.query(None, "", "SELECT 1", manifest=place, bounds=ops.Bounds(seconds=60, memory_mb=64))
+        await ops.query(None, "", "SELECT 1", manifest=place, bounds=BOUNDS)
