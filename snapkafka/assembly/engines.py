@@ -53,8 +53,7 @@ class Chosen(ExitStack):
     def _for(self, reason: str, offsets: int) -> Engine:
         if self._job.spec.engine == "embedded":
             raise BadInputError(
-                f"the embedded engine does not do {reason}",
-                hint="leave --engine at auto, or set it to spark",
+                f"the embedded engine does not do {reason}", hint="leave --engine at auto, or set it to spark"
             )
         if self._job.spec.engine == "auto":
             self._job.notify(f"taking Spark: the embedded engine does not do {reason}")

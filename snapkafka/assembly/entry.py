@@ -8,6 +8,7 @@ passes `--child`. Under `spark-submit` the process group is that of the caller o
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import sys
@@ -51,11 +52,12 @@ def _job(arguments: list[str]) -> int:
 def _await_jvm() -> None:
     """Wait for the end of a JVM that this process started: in a container no other process may.
 
-    Py4J notifies the JVM of each object that Python no longer needs, and logs a traceback if the JVM is gone: this
-    process has nothing left to log.
+    Py4J notifies the JVM of each object that Python no longer needs, and logs a traceback if the JVM is gone; pyspark
+    prints one when it goes. This process has nothing left to say.
     """
     with contextlib.suppress(Exception):
         jvm = sys.modules["pyspark"].SparkContext._gateway.proc
         logging.disable()
+        sys.stderr = io.StringIO()
         jvm.stdin.close()
         jvm.wait(JVM_ENDS_WITHIN_S)

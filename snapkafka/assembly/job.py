@@ -73,8 +73,7 @@ class Job:
     def connection(self) -> Connection:
         if not self.spec.bootstrap:
             raise BadInputError(
-                "no broker is given",
-                hint="add --bootstrap host:port, or set SNAPKAFKA_BOOTSTRAP",
+                "no broker is given", hint="add --bootstrap host:port, or set SNAPKAFKA_BOOTSTRAP"
             )
         return Connection.from_environment(self.spec.bootstrap, os.environ)
 

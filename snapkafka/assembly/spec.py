@@ -14,14 +14,7 @@ import msgspec
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, Reported, SnapkafkaError
-from snapkafka.manifest import (
-    CheckEntry,
-    ExternalEntry,
-    Manifest,
-    OpenEntry,
-    OutsiderEntry,
-    RestorableEntry,
-)
+from snapkafka.manifest import CheckEntry, ExternalEntry, Manifest, OpenEntry, OutsiderEntry, RestorableEntry
 from snapkafka.options import option, options_of
 from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.snapshots import Unread

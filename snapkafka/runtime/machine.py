@@ -15,11 +15,9 @@ LIMITS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/
 
 def memory_bytes() -> int:
     """Return the least of the machine's memory and the limit of this container."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for limit in LIMITS:
-        if limit.exists() and (text := limit.read_text().strip()).isdecimal():  # else "max"
-            found.append(int(text))
-    return min(found)
+    texts = (limit.read_text().strip() for limit in LIMITS if limit.exists())
+    limits = (int(text) for text in texts if text.isdecimal())  # else "max"
+    return min([os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *limits])
 
 
 def expand_home(path: str | Path) -> Path:

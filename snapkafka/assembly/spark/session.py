@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
@@ -16,11 +17,12 @@ from typing import Final
 
 from snapkafka.errors import DependencyMissingError
 from snapkafka.runtime.extras import extra_missing
-from snapkafka.runtime.jdk import UTF8, spark_java_home
+from snapkafka.runtime.jdk import UTF8, archive_options, spark_java_home
 from snapkafka.runtime.machine import memory_bytes
 from snapkafka.runtime.maven import locked_jars
 
 try:
+    import pyspark
     from pyspark.sql import SparkSession
 except ImportError as error:  # pragma: no cover -- the extra is not installed
     raise extra_missing("spark", "assembly by Spark", "pyspark") from error
@@ -34,6 +36,7 @@ LOCAL: Final[Mapping[str, str]] = {
     "spark.master": "local[2]",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.python.daemon.module": "snapkafka.assembly.spark.workers",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "16",
     # Three plain plans: to plan them again while they run takes a third of the time of a small snapshot.
@@ -42,7 +45,6 @@ LOCAL: Final[Mapping[str, str]] = {
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
     "spark.sql.session.timeZone": "UTC",
 }
-
 
 #: A local session has no more memory: more save no time, and what is there Java fills before it clears up.
 MEMORY_MAX: Final = 2 << 30
@@ -75,14 +77,11 @@ def session(*, ui: bool = False, offsets: int = SMALL_MAX + 1) -> Iterator[Spark
     if (given := SparkSession.getActiveSession()) is not None:
         yield given
         return
-    if submitted:  # spark-submit has started the JVM and set everything
-        spark = SparkSession.builder.appName("snapkafka").getOrCreate()
-    else:
-        spark = _local(ui, JAVA_SMALL if offsets <= SMALL_MAX else JAVA)
-    try:
+    if not submitted:  # it ends with its Java: to stop it first, pyspark waits for half a second
+        yield _local(ui, JAVA_SMALL if offsets <= SMALL_MAX else JAVA)
+        return
+    with SparkSession.builder.appName("snapkafka").getOrCreate() as spark:  # spark-submit has set everything
         yield spark
-    finally:
-        spark.stop()
 
 
 def heap_bytes() -> int:
@@ -102,11 +101,12 @@ def set_environment(environ: MutableMapping[str, str]) -> None:
 
 
 def _local(ui: bool, java: str) -> SparkSession:
-    java_home = spark_java_home()
-    os.environ["JAVA_HOME"] = str(java_home)
-    builder = SparkSession.builder.appName("snapkafka")
+    builder, jars = SparkSession.builder.appName("snapkafka"), locked_jars("spark")
+    of_spark = sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))
+    java = shlex.join([*java.split(), *archive_options([*of_spark, *jars], record=True)])
+    os.environ["JAVA_HOME"] = str(spark_java_home())
     own = {
-        "spark.jars": ",".join(map(str, locked_jars("spark"))),
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
         "spark.ui.enabled": str(ui).lower(),
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG4J.as_uri()} {java}",
         "spark.driver.memory": f"{heap_bytes() >> 20}m",

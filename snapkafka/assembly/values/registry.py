@@ -33,7 +33,6 @@ UNKNOWN: Final = "the registry does not have it"
 CIRCLE: Final = "its references form a circle"
 MANY: Final = f"more numbers occur than the {NUMBERS_MAX} that a registry is asked for"
 
-
 AGAIN: Final = "check its URL and rights, and run this again; without the option values stay bytes"
 
 
