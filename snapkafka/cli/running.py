@@ -91,7 +91,6 @@ def reporting(beside: Mapping[str, Any] | None = None) -> Iterator[None]:
     Raises:
         typer.Exit: it failed.
     """
-
     try:
         yield
         return

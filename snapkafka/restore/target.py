@@ -28,8 +28,8 @@ from snapkafka.protocol import Captured, Fork, Hello, LedgerState, TopicPartitio
 from snapkafka.protocol.forking import LEDGER, prefixed
 from snapkafka.query.engine import Placed
 from snapkafka.query.locate import manifest_places
+from snapkafka.runtime.child import to_its_end
 from snapkafka.runtime.extras import require_extra
-from snapkafka.runtime.signals import to_its_end
 from snapkafka.store import read_manifest
 from snapkafka.units import wall_ms
 from snapkafka.wire.headers import ledger_id

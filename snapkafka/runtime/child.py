@@ -17,13 +17,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Final, Self
+from typing import IO, Any, Final, Self, TypeVar
 
 from snapkafka.runtime import watchdog
-from snapkafka.runtime.signals import to_its_end
 from snapkafka.until import Tries
+
+T = TypeVar("T")
 
 #: A child has so long to put things away, and its group so long after that. A busy machine needs the rest of 5 s.
 GRACE_S: Final = 2.0
@@ -190,3 +191,21 @@ def _signal_group(group: int, number: int) -> bool:
     except (ProcessLookupError, PermissionError):
         return False
     return True
+
+
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await work that must not be left half-done, also if this task is cancelled meanwhile; the cancellation is raised
+    afterwards."""
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled = True
+        except Exception:
+            break
+    result = task.result()
+    if cancelled:
+        raise asyncio.CancelledError
+    return result

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, Final, NoReturn, TypeVar
-
-T = TypeVar("T")
+from typing import Final, NoReturn
 
 #: By their codes in `--json`.
 CODES: Final = {
@@ -42,6 +39,8 @@ def on_ending_signal(heard: Callable[[int], None]) -> None:
     arrived: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
+        import asyncio  # help needs none, and goes without
+
         arrived.append(number)
         if len(arrived) > 1:
             return
@@ -61,21 +60,3 @@ def raise_on_ending_signals() -> None:
 
 def _raise(number: int) -> NoReturn:
     raise Interrupted(number)
-
-
-async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """Await work that must not be left half-done, also if this task is cancelled meanwhile; the cancellation is raised
-    afterwards."""
-    task = asyncio.ensure_future(work)
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            cancelled = True
-        except Exception:
-            break
-    result = task.result()
-    if cancelled:
-        raise asyncio.CancelledError
-    return result

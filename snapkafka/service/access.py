@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 
 from snapkafka.errors import BadInputError, SnapkafkaError
@@ -99,6 +100,7 @@ def _is_below(place: str, root: str) -> bool:
 # -- browsers ---------------------------------------------------------------------------------------------------
 
 
+@lru_cache
 def is_loopback(host: str) -> bool:
     """Return whether an address is reached from this machine alone; a name other than `localhost` is not trusted."""
     if host == "localhost":

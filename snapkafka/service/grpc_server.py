@@ -123,7 +123,7 @@ PING_MS, PONG_MS = 10_000, 5_000
 #: A client may ping as often: Go's clients do so every ten seconds at most, and a clock is not exact.
 CLIENT_PINGS_MS: Final = 9_000
 STOP_WITHIN_S: Final = 3.0
-MARKER_SENDER: Final = "snapkafka"
+SENDER: Final = "snapkafka"
 
 
 class Servicer:
@@ -151,7 +151,6 @@ class Servicer:
     async def Send(self, process: Participant, request: Any) -> Any:  # noqa: N802
         """Append a record of the process."""
         _require(request.topic, self._settings.remote_topics, "sent to", "remote topic")
-
         names = "key", "value", "partition", "cause"
         key, value, to, cause = (getattr(request, n) if request.HasField(n) else None for n in names)
         partition, offset = await process.send(request.topic, key, value, to, cause and _place(cause))
@@ -184,9 +183,7 @@ class Servicer:
             yield pb.Notice(joined=joined)
             while isinstance(notice := await participant.notices.get(), Marker):
                 marker = pb.MarkerRequest(
-                    snapshot_id=notice.snapshot_id,
-                    sender_node_id=MARKER_SENDER,
-                    timestamp_ns=notice.timestamp_ns,
+                    snapshot_id=notice.snapshot_id, sender_node_id=SENDER, timestamp_ns=notice.timestamp_ns
                 )
                 yield pb.Notice(marker=marker)
             yield pb.Notice(left=pb.Left(reason=notice.reason))

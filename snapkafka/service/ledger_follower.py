@@ -204,9 +204,8 @@ class LedgerFollower:
             async with asyncio.timeout(CATCH_UP_S):
                 while self._last is None and self.problem is None:  # it is read for the first time
                     await self._news.wait()
-            async with asyncio.timeout(END_S):
-                end = await self._end()
-            async with asyncio.timeout(CATCH_UP_S):
+                async with asyncio.timeout(END_S):
+                    end = await self._end()
                 while self.reading.state.end < end:
                     await self._news.wait()
         except (TimeoutError, SnapkafkaError):

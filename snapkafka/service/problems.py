@@ -98,7 +98,6 @@ T = TypeVar("T", bound=msgspec.Struct)
 BODY_BYTES_MAX: Final = 64 * 1024
 #: The last page that a list has; a cursor is an epoch.
 PAGE_MAX: Final = 500
-PAGE: Final = 50
 #: An upper bound instead of None, for which msgspec takes the text "null".
 EPOCH_MAX: Final = 2**63 - 1
 #: A difference names so many keys of each change of each table; a diagram has so many messages.
@@ -161,7 +160,7 @@ class ListRequest(Request, frozen=True, kw_only=True):
     app: Text = ""
     id_prefix: Text = ""
     before: Annotated[int, Meta(ge=1, le=EPOCH_MAX)] = EPOCH_MAX
-    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE
+    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
 
 
 class DiffRequest(Request, frozen=True, kw_only=True):
@@ -212,7 +211,8 @@ async def query_of(request: HttpRequest, kind: type[T]) -> T:
     Raises:
         RefusedError: a parameter is unknown or invalid.
     """
-    lists = {item.name for item in msgspec.structs.fields(kind) if isinstance(item.default, tuple)}
+    defaults = zip(kind.__struct_fields__[::-1], kind.__struct_defaults__[::-1], strict=False)
+    lists = {name for name, default in defaults if isinstance(default, tuple)}
     query = request.query_params
     given: dict[str, Any] = {
         name: [one for text in query.getlist(name) for one in text.split(",") if one]

@@ -61,6 +61,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """
         remote = (*self.remote_topics, *self.remote_inputs)
         pair = {"--tls-certificate": self.certificate, "--tls-key": self.key}
+        missing = [f"{flag} {path}" for flag, path in pair.items() if path and not Path(path).is_file()]
         guarded = self.certificate and self.tokens and self.roots
         problems = {
             "--port and --grpc-port must be 0 to 65535": {self.port, self.grpc_port or 0} - {*range(65_536)},
@@ -69,11 +70,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 topic.startswith("_snapkafka") for topic in remote
             ),
             "--tls-certificate and --tls-key go together": bool(self.certificate) != bool(self.key),
-            **{
-                f"{flag} {path} is not a file": not Path(path).is_file()
-                for flag, path in pair.items()
-                if path
-            },
+            f"{' and '.join(missing)} is not a file": missing,
             f"--host {self.host} is reached from other machines, which needs --tls-certificate and --tls-key, --tokens"
             " and --storage-root": not (guarded or is_loopback(self.host)),
         }

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -83,8 +84,8 @@ def describe_restore(view: RestoreView, times_ms: Mapping[int, int]) -> Restore:
     )
 
 
-#: The numbers of so many manifests are kept in memory.
-STORED_KEPT: Final = 2_000
+#: The numbers of so many manifests are kept in memory, and so many snapshots as they were described last.
+KEPT: Final = 2_000
 #: A storage that does not answer in this time is taken for one that does not answer; a manifest that cannot be read is
 #: asked for again later.
 STORAGE_S: Final = 5.0
@@ -98,15 +99,17 @@ class Rows:
     def __init__(self, follower: LedgerFollower, settings: Settings) -> None:
         self._follower, self._settings = follower, settings
         self._stored: Shared[tuple[str, str], StoredFiles | None] = Shared(
-            _read, lambda found: AGAIN_S if found is None else FOR_EVER, most=STORED_KEPT
+            _read, lambda found: AGAIN_S if found is None else FOR_EVER, most=KEPT
         )
+
+    def _now(self, by: Any, view: SnapshotView) -> Any:
+        """Describe a snapshot as of now; one that is over, once for what was read so far."""
+        now_ms = self._follower.clock() if view.open else 0
+        return _described(by, self._follower, view.epoch, self._follower.version, now_ms)
 
     def row(self, view: SnapshotView, stored: StoredFiles | None) -> SnapshotInfo:
         """Describe a snapshot in a few numbers, as of now."""
-        found = replace(
-            summary(self._follower.reading, view, self._follower.clock()),
-            latest_good=view.epoch == self._follower.latest_good(),
-        )
+        found: SnapshotInfo = self._now(summary, view)
         if stored is None:
             return found
         numbers = {"bytes": stored.bytes, "in_flight": stored.in_flight, "restorable": stored.restorable}
@@ -114,27 +117,32 @@ class Rows:
 
     async def rows(self, views: Sequence[SnapshotView]) -> list[SnapshotInfo]:
         """Describe each."""
-        found = await asyncio.gather(*map(self.stored, views))
-        return [self.row(view, stored) for view, stored in zip(views, found, strict=True)]
+        judged = {view.epoch: self.stored(view) for view in views if view.verdict}
+        stored = dict(zip(judged, await asyncio.gather(*judged.values()), strict=True))
+        return [self.row(view, stored.get(view.epoch)) for view in views]
 
     async def whole(self, view: SnapshotView, restorable: RestorableEntry | None) -> Details:
         """Return everything that is known of a snapshot."""
         stored = await self.stored(view)
-        found = details(self._follower.reading, view, self._follower.clock())
+        found: Details = self._now(details, view)
         found = found if stored is None else with_files(found, stored)
-        kept = restorable or found.restorable
-        return replace(found, restorable=kept, latest_good=view.epoch == self._follower.latest_good())
+        return replace(found, restorable=restorable or found.restorable)
 
     async def stored(self, view: SnapshotView) -> StoredFiles | None:
         """Return the numbers of its manifest, None if there is none to read."""
         verdict = view.verdict
-        place = within(verdict.manifest, self._settings.roots) if verdict and verdict.manifest else None
-        if verdict is None or place is None:
+        if verdict is None or (place := within(verdict.manifest, self._settings.roots)) is None:
             return None
         try:
             return await self._stored.get((place, verdict.manifest_sha256 or verdict.digest), STORAGE_S)
         except RefusedError:
             return None
+
+
+@lru_cache(KEPT)
+def _described(by: Any, follower: LedgerFollower, epoch: int, version: int, now_ms: int) -> Any:
+    found = by(follower.reading, follower.find(str(epoch)), now_ms)
+    return replace(found, latest_good=epoch == follower.latest_good())
 
 
 async def _read(key: tuple[str, str]) -> StoredFiles | None:

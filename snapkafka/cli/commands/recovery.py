@@ -31,28 +31,20 @@ def restore(at: Where, asked: Restore, how: Change) -> None:
             console.show({name: found} if isinstance(found, str) else found)
         return found
 
-    suppression = _checked(asked, how)
+    _check(asked, how)
+    request = _request(at, asked, into=bool(asked.into))
     if asked.abort:
         why = f"aborted by {who()}"
         answer("aborted", partial(ops.abort_restore, connect(into), at.namespace, reason=why))
         return
     where = connect(into), at.namespace, asked.name
     if asked.check:
-        check = partial(ops.check_restored, *where, storage=asked.storage, suppress=suppression)
+        check = partial(ops.check_restored, *where, storage=asked.storage, suppress=request.suppress)
         if not answer("checked", check).equal:
             raise typer.Exit(EXIT_NOT_GOOD)
         return
     if asked.wait_s and not how.dry_run:
         run(partial(ops.await_workers, *where, storage=asked.storage, wait_s=asked.wait_s, notify=said))
-    request = ops.RecoveryRequest(
-        namespace=at.namespace,
-        name=asked.name,
-        storage=asked.storage,
-        into=bool(asked.into),
-        force=asked.force,
-        suppress=suppression,
-        allow_unmatched=asked.allow_unmatched,
-    )
     _recover(into, request, how, lambda plan: f"restore {', '.join(plan.apps)} to {plan.snapshot}?")
 
 
@@ -81,8 +73,8 @@ def _print_recovered(plan: ops.RecoveryPlan, done: ops.Recovered) -> None:
         console.note("note", ["earlier snapshots hold the erased keys until they are pruned"])
 
 
-def _checked(asked: Restore, how: Change) -> ops.Suppression | None:
-    """Refuse options that exclude each other, and read the file of erased keys."""
+def _check(asked: Restore, how: Change) -> None:
+    """Refuse options that exclude each other."""
     beside = {
         "an ID": asked.name != LATEST,
         "--check": asked.check,
@@ -92,7 +84,13 @@ def _checked(asked: Restore, how: Change) -> ops.Suppression | None:
     }
     ask_one_way(*({"--abort": asked.abort, name: given} for name, given in beside.items()))
     ask_one_way({"--into": bool(asked.into), "--wait": bool(asked.wait_s)})
-    return ops.read_suppression(asked.suppress) if asked.suppress else None
+
+
+def _request(at: Where, asked: Restore | ForkCreate, **more: Any) -> ops.RecoveryRequest:
+    names = "name", "storage", "force", "allow_unmatched"
+    more |= {name: getattr(asked, name) for name in names}
+    suppress = ops.read_suppression(asked.suppress) if asked.suppress else None
+    return ops.RecoveryRequest(namespace=at.namespace, suppress=suppress, **more)
 
 
 # -- fork -----------------------------------------------------------------------------------------------------
@@ -100,18 +98,9 @@ def _checked(asked: Restore, how: Change) -> ops.Suppression | None:
 
 @command("fork create", own_json=True)
 def create(at: Where, asked: ForkCreate, how: Change) -> None:
-    request = ops.RecoveryRequest(
-        namespace=at.namespace,
-        name=asked.name,
-        storage=asked.storage,
-        force=asked.force,
-        suppress=ops.read_suppression(asked.suppress) if asked.suppress else None,
-        allow_unmatched=asked.allow_unmatched,
-        masks=ops.read_masks(asked.mask) if asked.mask else (),
-        fork=asked.fork,
-        with_inputs=asked.with_inputs,
-        expires_ms=asked.expires_ms,
-    )
+    masks = ops.read_masks(asked.mask) if asked.mask else ()
+    more: Any = {"with_inputs": asked.with_inputs, "expires_ms": asked.expires_ms}
+    request = _request(at, asked, fork=asked.fork, masks=masks, **more)
     _recover(at.bootstrap, request, how, lambda plan: f"create fork {plan.request.fork}?")
 
 

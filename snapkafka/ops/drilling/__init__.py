@@ -29,9 +29,9 @@ from snapkafka import verbs
 from snapkafka.assembly.spec import PLAIN_SPEC, JobSpec
 from snapkafka.errors import BadInputError, DependencyMissingError
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.runtime.child import to_its_end
 from snapkafka.runtime.extras import require_engine, require_extra
 from snapkafka.runtime.locked import lock_problem
-from snapkafka.runtime.signals import to_its_end
 
 from .result import Drill, Phase, records_of
 from .steps import DrillRun
