@@ -82,7 +82,7 @@ def _assembled(job: Job, engine: Chosen, desk: Desk, captured: Captured, store: 
         why_full=why_full,
         tables={table.name: table.rows for table in manifest.tables},
         positions_committed=not why_not,
-        positions_why_not=why_not,
+        positions_not_committed=why_not,
         answers=tuple(check(asked, published(store, manifest))) if asked and good else (),
     )
 

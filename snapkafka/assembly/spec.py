@@ -172,7 +172,7 @@ class JobResult(Result, frozen=True, kw_only=True):
     content: str = ""
     why_full: str = ""
     positions_committed: bool = False
-    positions_why_not: str = ""
+    positions_not_committed: str = ""
     restorable: RestorableEntry | None = None
     open: tuple[OpenEntry, ...] = ()
     unread: tuple[Unread, ...] = ()

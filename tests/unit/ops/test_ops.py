@@ -306,7 +306,7 @@ async def test_waiting_for_a_capture_starts_no_snapshot_and_reports_a_failure(cl
 async def test_what_exists_stays_as_it_is_and_needs_as_many_partitions(cluster: FakeCluster) -> None:
     cluster.the_admin.topics = {"orders": Topic(2)}
     names, settings = ["orders", "table"], {"cleanup.policy": "compact"}
-    with pytest.raises(BadInputError):
+    with pytest.raises(BadInputError, match="4: topic orders exists with 2"):
         await ops.create_topics(cluster, names, partitions=4, settings=settings)
     assert "table" not in cluster.the_admin.topics
     made = await ops.create_topics(cluster, names, partitions=2, settings=settings)
