@@ -1,7 +1,5 @@
 """A Faust app that keeps half of what it is sent, in the purse of the key, and sends the rest back as change."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from typing import Any

@@ -1,7 +1,5 @@
 """Two services in a cycle (`cycling`) as a test runs them: what is fed, what must come of it, and what did."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

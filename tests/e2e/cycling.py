@@ -4,8 +4,6 @@ work (external) -> left: counts, also in windows; another agent of it collects -
 back -> out
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The names of `cycling`, for who does not run it."""
 
-from __future__ import annotations
-
 from typing import Final
 
 PARTITIONS: Final = 2

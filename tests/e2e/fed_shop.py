@@ -1,7 +1,5 @@
 """A service that a source connector feeds, line by line, and whose results a sink connector takes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import faust

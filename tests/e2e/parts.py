@@ -1,7 +1,5 @@
 """What the end-to-end tests share: a system under load, snapshots taken of it, and the Spark job on them."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

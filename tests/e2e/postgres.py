@@ -1,7 +1,5 @@
 """A PostgreSQL server of its own, of what is installed; and the JDBC sink of Debezium, a plugin of Kafka Connect."""
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import os

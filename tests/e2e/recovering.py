@@ -1,7 +1,5 @@
 """Restores and forks as the command does them: wait, plan, and do that plan."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

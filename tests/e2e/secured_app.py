@@ -1,7 +1,5 @@
 """A Faust app that logs in by the settings that snapkafka reads; its only table counts by key."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

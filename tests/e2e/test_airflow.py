@@ -1,7 +1,5 @@
 """The example DAGs on a real Airflow, against a real system under load: `airflow dags test`, in its own environment."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The configurations of connectors/kafka-connect on a real Connect worker, beside a service and its snapshots."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

@@ -1,7 +1,5 @@
 """`make demo`, as a user sees it: the result as data. Ctrl-C is a case of `test_signals`."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A drill beside a running system: the backup is run, judged and removed, and production is left as it is."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

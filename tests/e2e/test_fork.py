@@ -1,7 +1,5 @@
 """A fork of a running system ends like it, and leaves every record, end, commit and group of it as they were."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

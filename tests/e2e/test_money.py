@@ -1,8 +1,6 @@
 """The main job, end to end, on real parts: 20 snapshots of a cycle under load, all captured, all verified, and the
 money conserved in every one, recomputed by DuckDB from the Parquet alone. Then a foreign producer does damage."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

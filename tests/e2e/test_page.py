@@ -3,8 +3,6 @@
 Beside the browser they need `make .venv/web/.ready`: Playwright, axe and schemathesis have an environment of their own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

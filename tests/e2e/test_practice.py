@@ -1,7 +1,5 @@
 """`make demo ARGS=--keep`: a worker that is killed is named and started again; each line that is printed is typed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

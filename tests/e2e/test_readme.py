@@ -1,7 +1,5 @@
 """Run README and the tutorial as they stand: their services, their topics and their commands, on real brokers."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

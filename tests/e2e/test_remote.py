@@ -1,7 +1,5 @@
 """Processes that do not speak Kafka, in Python and in Go, in one snapshot with Faust workers: money conserved."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """The cluster is lost with all its data: from the storage alone the system goes on in another, and ends as known."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Final

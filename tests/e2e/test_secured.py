@@ -1,7 +1,5 @@
 """One set of settings from a worker through the command to the Spark job, on listeners that let nobody else in."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

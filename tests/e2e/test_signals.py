@@ -4,8 +4,6 @@ Phases are told by what the command prints, never by time; a signal that came to
 sent again to a new process. What was started carries a mark in its environment, which its own children inherit.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """`snapkafka.testing.system`, as users have it in tests of their own services."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The wheel with each extra alone: a command works, or one line names the extra that it needs."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

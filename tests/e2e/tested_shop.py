@@ -1,7 +1,5 @@
 """Two services as their authors have them: a broker of production in the code, and snapkafka installed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import faust

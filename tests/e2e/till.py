@@ -1,7 +1,5 @@
 """A process that does not speak Kafka: it has cash, sends coins into a topic by gRPC, and receives change."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -4,8 +4,6 @@ Runs in an environment of its own (`make .venv/web/.ready`). PART is a function 
 compares the page with. Screenshots lie in FOLDER.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -5,8 +5,6 @@
 They read three snapshots (`making`) and a cluster in memory.
 """
 
-from __future__ import annotations
-
 import sys
 
 from .calls import FROZEN, printed

@@ -3,8 +3,6 @@
 Verbs that need Spark or workers answer here what their own tests let them answer; all else is run.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import tempfile

@@ -1,8 +1,6 @@
 """A cluster in memory for the golden files: two apps, four snapshots that went differently, a fork and a setting that
 `doctor` does not like."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Final
 

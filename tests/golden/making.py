@@ -4,8 +4,6 @@
 INCONSISTENT.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The golden files: whatever moves in the code, people see the same, byte for byte."""
 
-from __future__ import annotations
-
 from .calls import FROZEN, printed
 
 

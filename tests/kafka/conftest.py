@@ -1,16 +1,11 @@
 """The connection to the broker of the tests, its administration, and ledgers on it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING
 
 import pytest
 
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
-
-if TYPE_CHECKING:
-    from snapkafka.testing import Broker
+from snapkafka.testing import Broker
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Brokers with more doors than the open one; behind one of them everybody may do what was granted to them."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType

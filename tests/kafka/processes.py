@@ -1,7 +1,5 @@
 """A process that speaks the protocol and does nothing else, on a real ledger."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

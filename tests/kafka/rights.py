@@ -1,7 +1,5 @@
 """The rights of each role as docs/reference/ledger.md lists them, granted on a broker."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple

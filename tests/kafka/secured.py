@@ -1,8 +1,6 @@
 """A broker with doors: an open one, SASL_SSL, one for clients with a certificate, one over IPv6, and one that leads to
 an address out of reach; and the certificates."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

@@ -1,13 +1,10 @@
 """Topics, ends and groups on a real broker."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import pytest
@@ -21,11 +18,8 @@ from snapkafka.kafka.login import clients
 from snapkafka.kafka.records.bulk import PRODUCER
 from snapkafka.ports import Group
 from snapkafka.protocol import Assigned, Hello, InputTopic, LedgerState, TopicPartition
-from snapkafka.testing import create_topics
+from snapkafka.testing import Broker, create_topics
 from tests.kafka.waiting import until
-
-if TYPE_CHECKING:
-    from snapkafka.testing import Broker
 
 
 async def test_a_topic_has_an_id_that_distinguishes_it_from_the_next_of_its_name(

@@ -1,7 +1,5 @@
 """The embedded broker, `snapkafka broker` and `snapkafka topics create`: it works, and nothing is left behind."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -4,8 +4,6 @@ Without an fsync for each record, which is how Kafka works and what its replicas
 loses what it had acknowledged last. Whoever has read that of a ledger notices, and says what (R11).
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Many records, read and appended in order, on a real broker; also where settings would refuse or delete them."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,9 +1,6 @@
 """Partitions read for a process that does not speak Kafka, on a real broker: positions, commits, what is deleted."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -13,11 +10,8 @@ from snapkafka.errors import LedgerUnusableError, OffsetsGoneError, TriggerRefus
 from snapkafka.kafka import Connection, KafkaRecord, KafkaTopicAdmin
 from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import create_topics
+from snapkafka.testing import Broker, create_topics
 from tests.kafka.waiting import until
-
-if TYPE_CHECKING:
-    from snapkafka.testing import Broker
 
 
 class Side:

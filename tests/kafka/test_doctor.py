@@ -1,14 +1,12 @@
 """`doctor` on real brokers: the printed commands change settings and take them back; rights that are just enough."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
 import shlex
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,14 +14,11 @@ from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
 from snapkafka.protocol import Bye, Hello, InputTopic, Status, Table, TopicPartition
+from snapkafka.testing import EmbeddedKafka
 from tests.kafka.doors import guarded_broker, login
 from tests.kafka.processes import process
 from tests.kafka.rights import grant, rights
 from tests.kafka.waiting import until
-
-if TYPE_CHECKING:
-    from snapkafka.testing import EmbeddedKafka
-
 
 WINDOWS = {"cleanup.policy": "compact,delete", "retention.ms": "60000", "min.compaction.lag.ms": "3600000"}
 

@@ -1,7 +1,5 @@
 """`snapkafka assemble --engine embedded`: from a captured snapshot to a verdict, without Spark and without Java."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """A consumer group that is held: on a real broker, beside a consumer that knows nothing of it."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

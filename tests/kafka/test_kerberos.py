@@ -1,7 +1,5 @@
 """Tickets of a real Kerberos server let the clients of the command, of workers and of the Spark job in."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

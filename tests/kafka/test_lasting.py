@@ -1,7 +1,5 @@
 """A broker that really deletes: a snapshot is refused when it can be restored no more, and not a moment before."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from collections.abc import Iterator

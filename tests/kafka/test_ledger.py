@@ -1,7 +1,5 @@
 """The ledger on a real broker: found or made with safe settings, refused with others, read live past garbage."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What is told to librdkafka, and what it does: where keys go, and records that a participant puts back (R16)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 """One set of settings logs every client in, and each reason why a broker refuses has its own name and exit status; and
 how a cluster is addressed."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Iterator, Mapping

@@ -1,8 +1,6 @@
 """Where a consumer starts with an input of which nothing is committed: settled once, right after the assignment, and
 told by the consumer itself, also when the log has grown or been trimmed since (R14)."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Waiting in tests: for a condition, not for a time."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 
 from confluent_kafka import KafkaException

@@ -1,7 +1,5 @@
 """The jars of the servers and tools that tests start; `python -m tests.servers.jars` fetches those of most tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

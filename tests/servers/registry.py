@@ -3,8 +3,6 @@
 It keeps schemas in memory and answers as Confluent's does below `url`.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import urllib.request

@@ -3,8 +3,6 @@
 It checks signatures, keeps objects in memory and knows conditional writes.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import urllib.error

@@ -3,8 +3,6 @@
 It listens on a free port of 127.0.0.1, and ends with its owner, whatever ends that (`runtime.child`).
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from abc import ABC, abstractmethod

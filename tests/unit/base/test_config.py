@@ -1,7 +1,5 @@
 """Settings are checked as a whole, and what is wrong is named."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a service logs about a snapshot carries its id and its epoch as fields, whatever formatter the service has."""
 
-from __future__ import annotations
-
 import ast
 import logging
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The manifest: JSON and back, its schema, its names."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import subprocess

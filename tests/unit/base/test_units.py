@@ -1,7 +1,5 @@
 """One way to write durations, for every option."""
 
-from __future__ import annotations
-
 import pytest
 
 from snapkafka.errors import BadInputError

@@ -1,7 +1,5 @@
 """The one wait with a deadline; and R1: pauses before the next attempt, a fresh epoch."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 

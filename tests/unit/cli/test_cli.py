@@ -1,7 +1,5 @@
 """The command: what it prints, what it says of errors, and its exit statuses."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

@@ -3,8 +3,6 @@
 What their results look like is in the golden files, what the verbs decide in the tests of `ops` and `recovery`.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

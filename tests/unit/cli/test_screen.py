@@ -1,8 +1,6 @@
 """What commands print on terminals of 40 to 200 columns: a line is too wide only where it is one word or a command; and
 the progress of `trigger --wait`: one line, renewed on a terminal, printed once a minute elsewhere."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -4,8 +4,6 @@ Each verb gets a result in which every text is hostile to the printer, as what o
 ids, topics, groups): emoji codes, markup, backslashes. It is printed as it is.
 """
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import enum

@@ -1,7 +1,5 @@
 """The demo, without Kafka: what it takes, where it prints, and how its accounts are opened."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 from collections.abc import AsyncIterator, Mapping, Sequence

@@ -1,8 +1,6 @@
 """`make audit` succeeds only where packages were audited and nothing is known of them; the budget of lines fails above
 its table, and its table only falls."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 """Files for Docker, Kubernetes, systemd, Prometheus and the Airflow provider name versions, options, variables and
 metrics that exist."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

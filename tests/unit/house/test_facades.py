@@ -1,7 +1,5 @@
 """Tests import what a package exports in its `__init__`, so that a module can be moved without touching them."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from collections.abc import Iterator

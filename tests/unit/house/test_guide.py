@@ -1,7 +1,5 @@
 """Code of the docs: Python parses, SQL runs on the tables of a snapshot, command lines are parsed by the commands."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import contextlib

@@ -1,7 +1,5 @@
 """`doctor --offline module:app`: what an app is made of, and what of it no snapshot holds. No broker runs here."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Pages are held to what is there: README, the generated reference, the page about drivers and that about rules."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re

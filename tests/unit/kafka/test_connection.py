@@ -1,7 +1,5 @@
 """How to reach a cluster, and how its failures are named."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Who may write back to inputs what it has read of outputs, without anybody seeing it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Every request of aiokafka, and every client of confluent-kafka, in a process of a fork."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import pkgutil

@@ -1,7 +1,5 @@
 """R10: positions of an app that does not run, by what the broker and the trigger say; and a cycle of apps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any

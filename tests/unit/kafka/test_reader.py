@@ -1,7 +1,5 @@
 """How readers share the loop and the broker, what they remember of what they have read, and what they name."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator

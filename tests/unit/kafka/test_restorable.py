@@ -1,7 +1,5 @@
 """How long a snapshot can be made again from the log: which topic loses first what it needs, when, and why."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """How to log in to Kafka is read from a properties file and the environment, and given to each client library."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

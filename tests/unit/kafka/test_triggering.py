@@ -1,7 +1,5 @@
 """What the author of a trigger looks at first (R1, pre-flight; markers are poison for those who do not know them)."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable
 from dataclasses import replace

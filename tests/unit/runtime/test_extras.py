@@ -1,7 +1,5 @@
 """What a service installs: Faust, and very little more. What needs which extra, and what it says without it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Java, jars and memory: what is here is found, what is missing is fetched whole or named in one line."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

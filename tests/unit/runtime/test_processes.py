@@ -1,8 +1,6 @@
 """Processes: a child leaves nothing behind, neither itself nor its group, whatever it ignored; and the command, what it
 prints and how it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """A cluster in memory on which an app runs, and a client of the service over it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

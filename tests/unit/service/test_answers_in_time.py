@@ -1,8 +1,6 @@
 """Answers in time: they hold what the ledger had when they were asked for, and no route waits for a slow storage on the
 event loop, nor again for one that hangs."""
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import re

@@ -1,7 +1,5 @@
 """A flood of connections on which nothing is sent, over HTTP and over TLS: others are answered."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """gRPC: the contract of schemas/snapshot.proto, and the bounds and errors around it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ssl

@@ -1,7 +1,5 @@
 """What the service refuses, by status, code and field: one table."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Answers of the service against what is made for their readers: the OpenAPI document, and the page."""
 
-from __future__ import annotations
-
 import json
 import re
 from importlib.resources import files

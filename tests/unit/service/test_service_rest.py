@@ -1,7 +1,5 @@
 """REST: the contract, literally, and what stands around it."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import threading

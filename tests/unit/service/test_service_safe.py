@@ -1,7 +1,5 @@
 """What the service refuses: who may reach it, who may do what, and how much of it one client may take."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hmac

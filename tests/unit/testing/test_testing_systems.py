@@ -1,7 +1,5 @@
 """What `snapkafka.testing.system` refuses, and what an inconsistent snapshot shows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
