@@ -15,7 +15,13 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerClosed, RecordListTooLargeError
+from aiokafka.errors import (
+    IllegalOperation,
+    KafkaError,
+    MessageSizeTooLargeError,
+    ProducerClosed,
+    RecordListTooLargeError,
+)
 from aiokafka.producer import message_accumulator
 from aiokafka.producer import producer as aiokafka_producer
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageBatch
@@ -23,7 +29,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition as TheirTopicPartition
 from aiokafka.util import create_future
 
-from snapkafka.protocol import MarkerSettled, SendMarkers
+from snapkafka.protocol import MarkerSettled, SendMarkers, TopicPartition
 from snapkafka.wire import headers as wire
 
 from .patches import contained
@@ -275,6 +281,22 @@ class AioClient:
         if future is not None:
             _log.debug("Sending (key=%s value=%s) to %s", key, value, batch.tp)
         return future, partition
+
+    def append_at_once(self, tp: TopicPartition, key: bytes, value: bytes | None) -> None:
+        """Append a record to a partition that the client knows, whatever room there is. Errors are the client's own."""
+        accumulator, manager = self.accumulator, self.producer._txn_manager
+        if accumulator._closed:
+            raise ProducerClosed
+        if accumulator._exception is not None:
+            raise accumulator._exception
+        if manager is not None and manager.transactional_id is not None and not manager.is_in_transaction():
+            raise IllegalOperation("Can't send messages while not in transaction")
+        if len(key) + len(value or b"") > self._surely_fits:
+            raise MessageSizeTooLargeError(f"a change of {tp.topic} is larger than max_request_size")
+        batches = accumulator._batches.get(tp)
+        while not batches or batches[-1].append(key, value, None) is None:
+            accumulator._append_batch(accumulator.create_builder(), TheirTopicPartition(*tp))
+            batches = accumulator._batches[tp]
 
     async def send_marker(self, partition: Partition, upto: SendMarkers) -> None:
         """Append the markers of a partition that are still due up to this one, unless their order would be unknown."""

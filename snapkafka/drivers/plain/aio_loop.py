@@ -29,7 +29,6 @@ from ..reading import watch_positions
 from .participant import FINISHED_EVERY_S, READ_AROUND, READ_BY, UNFINISHED, Participant
 from .plan import Plan
 from .running_events import Run, place_of
-from .table import Changes
 
 #: `stop` is noticed as soon.
 LOOK_S: Final = 0.2
@@ -61,7 +60,6 @@ class AioParticipant(Participant, ConsumerRebalanceListener):
         self._has_message = False  # from `poll` until the loop calls it again: its position is committed then
         self._failed: BaseException | None = None  # in a callback of aiokafka, which swallows it
         self._client: AioClient | None = None  # while the producer stamps
-        self.changes = Changes(plan.table, plan.producer, self.sends, self.events)
         self._patches = Patches()
         if plan.producer is not None:
             self.host.marked = partial(send_markers, self.sends, lambda: self._client)
@@ -76,6 +74,8 @@ class AioParticipant(Participant, ConsumerRebalanceListener):
         self.take_clients()
         try:
             await self.join()
+            if self.plan.table is not None:  # a change of it waits for nothing
+                await self._producer.partitions_for(self.plan.table.changelog)
             self._patch()
             if self._consumer is not None:
                 self._consumer.subscribe(list(self.plan.inputs), listener=self)
@@ -169,18 +169,14 @@ class AioParticipant(Participant, ConsumerRebalanceListener):
 
     @contextlib.asynccontextmanager
     async def inside(self, run: Run) -> AsyncIterator[None]:
-        """Run an event until this block ends; then its changes of the table are sent."""
+        """Run an event until this block ends."""
         with self.events.inside(run):
-            try:
-                yield
-            finally:
-                await self.changes.send()
+            yield
 
     async def rewind(self) -> None:
         """Go back to the committed positions, after an aborted transaction."""
         if self._consumer is not None and (tps := self._consumer.assignment()):
             self.events.on_revoked()
-            self.changes.forget()
             await self._announce(tps)
         self.events.unwound = False
 
@@ -281,13 +277,12 @@ class AioParticipant(Participant, ConsumerRebalanceListener):
                 await _called(self.plan.on_revoke, tps)
         finally:
             self._generation += 1
-            self.changes.forget()
             self.revoked()
             self.host.held.forget()
 
     def change(self, partition: int, key: bytes, value: bytes | None) -> None:
-        """Note a change of the table, which is sent when its event ends."""
-        self.changes.add(partition, key, value)
+        assert self._client is not None and self.plan.table is not None
+        self._client.append_at_once(TopicPartition(self.plan.table.changelog, partition), key, value)
 
 
 async def _send_batch(*arguments: Any, **more: Any) -> Any:

@@ -32,14 +32,13 @@ class Run:
 
     Attributes:
         current: its inputs were not revoked since.
-        withdrawn: changes of the table that it made were.
         undone: whether its transaction was aborted; None: none has ended since it began.
     """
 
-    __slots__ = ("cause", "current", "undone", "withdrawn")
+    __slots__ = ("cause", "current", "undone")
 
     def __init__(self, cause: Cause) -> None:
-        self.cause, self.current, self.withdrawn = cause, True, False
+        self.cause, self.current = cause, True
         self.undone: bool | None = None
 
 

@@ -7,21 +7,18 @@ in like any other (R2), and show up to which offset the inputs have had effects 
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.read import records_to_end
-from snapkafka.protocol import ChangelogEnd, Effect, RecordMet, TopicPartition
+from snapkafka.protocol import ChangelogEnd, RecordMet, TopicPartition
 from snapkafka.wire import headers as wire
 
 from ..process import Process
-from ..sends import Sends
 from .running_events import Events, Run
 
 
@@ -205,55 +202,3 @@ async def _counts(host: Process, tp: TopicPartition, record: Any, found: Recover
         topic, partition, offset = stamp.cause
         found.effects[topic, partition] = max(offset + 1, found.effects.get((topic, partition), 0))
     return True
-
-
-class Change(NamedTuple):
-    """A change of the table that has its colour, and is not sent yet."""
-
-    run: Run | None
-    effect: Effect | None
-    partition: int
-    key: bytes
-    value: bytes | None
-
-
-class Changes:
-    """Changes of the table by a loop with aiokafka, where sending may wait: they are sent when their event ends, in
-    their order and colour.
-
-    Args:
-        producer: aiokafka's; it stamps.
-    """
-
-    def __init__(self, table: Table | None, producer: Any, sends: Sends, events: Events) -> None:
-        self._table, self._producer, self._sends, self._events = table, producer, sends, events
-        self._waiting: deque[Change] = deque()
-        self._sending = asyncio.Lock()
-
-    def add(self, partition: int, key: bytes, value: bytes | None) -> None:
-        """Note a change, in the colour of the event that runs here."""
-        self._waiting.append(Change(self._events.here(), self._sends.enter(), partition, key, value))
-
-    def forget(self) -> None:
-        """Withdraw the changes that wait: their partitions are revoked, and their changelogs another member's."""
-        while self._waiting:
-            change = self._waiting.popleft()
-            if change.run is not None:
-                change.run.withdrawn = True
-            if change.effect is not None:
-                self._sends.withdraw(change.effect)
-
-    async def send(self) -> None:
-        """Send all changes that wait, unless some of this event were withdrawn. Errors of the client are its own."""
-        run = self._events.here()
-        if run is not None and run.withdrawn:
-            raise BadInputError(
-                "the inputs were revoked before the changes of this event were sent",
-                hint="the group was rebalanced meanwhile: the message is processed again",
-            )
-        changelog = "" if self._table is None else self._table.changelog
-        async with self._sending:
-            while self._waiting:
-                change = self._waiting.popleft()
-                with self._sends.entered(change.effect):
-                    await self._producer.send(changelog, change.value, change.key, change.partition)

@@ -19,7 +19,6 @@ from snapkafka.drivers import Consumer, Producer, Table
 from snapkafka.drivers.plain import confluent_loop
 from snapkafka.drivers.plain.aio_loop import AioParticipant
 from snapkafka.drivers.plain.confluent_clients import partitioner_of
-from snapkafka.drivers.plain.table import Changes
 from snapkafka.errors import BadInputError
 from tests.kafka.waiting import until
 from tests.unit.drivers.plain_loop import ORDERS, WHERE, Loop, consumer, message_at
@@ -256,23 +255,6 @@ def test_a_loop_that_goes_back_skips_no_record_that_librdkafka_has_passed() -> N
 
 
 # -- what aiokafka sends ----------------------------------------------------------------------------------------------
-
-
-async def test_changes_that_wait_when_inputs_are_revoked_never_reach_the_changelog() -> None:
-    """Those of the second run of the event do."""
-    loop, send = Loop(), AsyncMock()
-    changes = Changes(loop.table, SimpleNamespace(send=send), loop.sends, loop.events)
-    with loop.inside(loop.claim(0)):
-        changes.add(0, b"ann", b"1")
-        changes.forget()
-        with pytest.raises(BadInputError):
-            await changes.send()
-    assert not loop.colours.busy, "nothing more is awaited"
-    with loop.inside(loop.claim(0)):
-        changes.add(0, b"ann", b"2")
-        await changes.send()
-    send.assert_awaited_once_with("billing-owed-changelog", b"2", b"ann", 0)
-    assert not loop.colours.busy
 
 
 async def test_a_producer_stamps_while_its_participant_runs_and_sends_no_batches() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from aiokafka.errors import KafkaTimeoutError, ProducerFenced
+from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, ProducerFenced
 
 from snapkafka.drivers.aio_client import AioClient
 from snapkafka.drivers.faust.outbound.producer import Transactions
@@ -65,6 +65,25 @@ async def test_r7_a_batch_that_fails_fails_all_its_records(way: Way) -> None:
     await way.send()  # and with `producer_acks=0`
     way.producer._message_accumulator._pop_batch(THERE).done_noack()
     assert way.sent.unacknowledged[-1].last == way.sent.next_seq - 1
+
+
+async def test_changes_of_a_table_wait_for_no_room(way: Way) -> None:
+    """They are stamped and appended in their order, markers among them, whatever is full; what is too large is
+    refused."""
+    client, size = way.driver.client, way.producer._message_accumulator._batch_size // 2
+    assert client is not None
+    for number in range(4):
+        client.append_at_once(THERE, b"k", bytes([number]) * size)
+        if number == 1:
+            way.driver.snapshot()
+    client.append_at_once(THERE, b"k", None)
+    with pytest.raises(MessageSizeTooLargeError):
+        client.append_at_once(THERE, b"k", bytes(way.producer._max_request_size))
+    await way.all_settled()
+    records = [it.record for it in way.broker.log[THERE]]
+    values = [(it.value or b"")[:1] for it in records if it.key == b"k"]
+    assert values == [b"\0", b"\1", b"\2", b"\3", b""]
+    assert way.sent.next_seq == 6 and not way.aborts(), "five changes and a marker"
 
 
 # -- records without a stamp ------------------------------------------------------------------------------------------
