@@ -20,7 +20,7 @@ from snapkafka.kafka.ledger.kafka_ledger import RecordTooLargeError
 from snapkafka.kafka.ledger.reader import Gulps, LedgerRecreatedError
 from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
 from snapkafka.ports import Entry
-from snapkafka.protocol.actions import Hold
+from snapkafka.protocol.actions import Hold, ReadLedgerTo
 from snapkafka.protocol.events import (
     Absence,
     Event,
@@ -231,23 +231,27 @@ class LedgerFollower:
         while not holds():
             await self.changed()
 
-    async def meet(self, event: RecordMet | MarkerMet) -> bool:
+    async def meet(self, event: RecordMet | MarkerMet, hold: Callable[[], object] = lambda: None) -> bool:
         """Feed the machine; if it wants the ledger read first, do that and feed it again (R2). If the ledger does not
         answer, the record is taken in all the same (R15), and the machine vouches for nothing meanwhile. Return whether
-        the record has to be held back (R16)."""
+        the record has to be held back (R16); `hold` is called in the instant in which that is decided."""
         try:
-            asked = self._host.feed(event)
-            if asked is None or isinstance(asked, Hold):
-                return asked is not None
-            if not await self._ledger_to(asked.offset):
-                return False
-            asked = self._host.feed(event)
-            if asked is not None and not isinstance(asked, Hold):  # forged, or of another ledger
-                self._host.metrics.count("ignored", "no-such-trigger")
+            asked = self._ask(event, hold)
+            if isinstance(asked, ReadLedgerTo) and await self._ledger_to(asked.offset):
+                asked = self._ask(event, hold)
+                forged = isinstance(asked, ReadLedgerTo)  # or of another ledger
+                self._host.metrics.count("ignored", "no-such-trigger", forged)
             return isinstance(asked, Hold)
         except Exception as error:
             self._host.stand_down("to handle a record from after a cut", error)
             return False
+
+    def _ask(self, event: RecordMet | MarkerMet, hold: Callable[[], object]) -> Hold | ReadLedgerTo | None:
+        with self._host.lock:
+            asked: Hold | ReadLedgerTo | None = self._host.feed(event)
+            if isinstance(asked, Hold):
+                hold()
+        return asked
 
     async def _ledger_to(self, offset: int) -> bool:
         """Return whether the ledger has been read up to and including `offset`, or ends below it (R2). Wait a little

@@ -80,7 +80,7 @@ def test_r16_a_record_that_is_put_back_is_read_again_and_committed_by_nobody(
     consumer.subscribe([namespace])
     try:
         assert [read(consumer).offset() for _ in range(5)] == [0, 1, 2, 3, 4]
-        held.hold(tp, held.times)
+        held.hold(tp)
         consumer.put_back(tp, 4)
         assert [consumer.plainly(0.02) for _ in range(20)] == [None] * 20
         assert [found.offset for found in consumer.position([here])] == [4]

@@ -203,7 +203,7 @@ class AioParticipant(Participant, ConsumerRebalanceListener):
     async def _take_in(self, message: Any) -> Any:
         """Return the record as the loop gets it; None: it does not."""
         (tp, offset), held = place_of(message), self.host.held
-        generation, times, header = self._generation, held.times, None
+        generation, header = self._generation, None
         if held.holds(tp):
             return self.put_back(tp, offset)
         if message.headers:
@@ -212,10 +212,10 @@ class AioParticipant(Participant, ConsumerRebalanceListener):
                 message = replace(message, headers=rest)
         waits, found = False, gate.decide(self.host, tp, offset, message.key, message.value, header)
         if found.met is not None and not self.host.absent:
-            waits = await self.host.follower.meet(found.met)
+            waits = await self.host.follower.meet(found.met, lambda: held.hold(tp))
             if generation != self._generation:
                 return None
-        self._has_message = self.takes_in(found, tp, offset, waits=waits, times=times)
+        self._has_message = self.takes_in(found, tp, offset, waits=waits)
         return message if self._has_message else None
 
     def _hold_back(self) -> None:

@@ -167,7 +167,7 @@ class ConfluentParticipant(Participant):
     def _take_in(self, consumer: Consumer, message: Any) -> bool:
         """Return whether the loop gets this record now."""
         (tp, offset), held = place_of(message), self.host.held
-        times, header = held.times, None
+        header = None
         consumer.came(tp, offset)
         if held.holds(tp):
             consumer.put_back(tp, offset)
@@ -178,8 +178,8 @@ class ConfluentParticipant(Participant):
                 message.set_headers(rest)
         found = gate.decide(self.host, tp, offset, message.key(), message.value(), header)
         met = None if self.host.absent else found.met
-        waits = met is not None and self._thread.call(self.host.follower.meet(met))
-        return self.takes_in(found, tp, offset, waits=waits, times=times)
+        waits = met is not None and self._thread.call(self.host.follower.meet(met, lambda: held.hold(tp)))
+        return self.takes_in(found, tp, offset, waits=waits)
 
     def put_back(self, tp: TopicPartition, offset: int) -> None:
         assert self._consumer is not None

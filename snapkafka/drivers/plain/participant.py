@@ -48,14 +48,10 @@ class HeldInputs:
     The client pauses a held partition. A record that it had fetched already is put back: its partition is sought to it.
     So nothing is kept here, and a seek of the loop's own, a rebalance or a crash finds each partition as it would have
     been. A partition that the loop has paused itself stays paused.
-
-    Attributes:
-        times: how often everything was let go; a decision from before that has to be asked for again.
     """
 
     def __init__(self, host: Process) -> None:
         self._host, self._lock = host, host.lock
-        self.times = 0
         self._since: dict[TopicPartition, float] = {}
         self._paused: set[TopicPartition] = set()  # here
         self._by_loop: set[TopicPartition] = set()  # paused by the loop itself
@@ -67,19 +63,17 @@ class HeldInputs:
         """Return whether nothing of this input may start."""
         return tp in self._since
 
-    def hold(self, tp: TopicPartition, times: int) -> None:
-        """Hold an input back from a record on, unless everything was let go since the machine was asked about it."""
+    def hold(self, tp: TopicPartition) -> None:
+        """Hold an input back."""
         with self._lock:
-            if times == self.times:
-                self._since.setdefault(tp, time.perf_counter())
+            self._since.setdefault(tp, time.perf_counter())
 
     def hold_all(self) -> None:
         for tp in self._host.machine.positions.inputs():
-            self.hold(tp, self.times)
+            self.hold(tp)
 
     def let_go(self) -> None:
         with self._lock:
-            self.times += 1
             for since in self._since.values():
                 self._host.metrics.observe("alignment", time.perf_counter() - since)
             self._since.clear()
@@ -224,21 +218,15 @@ class Participant(ABC):
 
     # -- records that come in -----------------------------------------------------------------------------------------
 
-    def takes_in(
-        self, decided: Decision, tp: TopicPartition, offset: int, *, waits: bool, times: int
-    ) -> bool:
-        """Return whether the loop gets a record now, whose event starts then. `waits`: the machine wants it held back;
-        `times`: how often inputs had been let go before it was asked."""
-        held = self.host.held
-        if waits:
-            held.hold(tp, times)
-        else:
+    def takes_in(self, decided: Decision, tp: TopicPartition, offset: int, *, waits: bool) -> bool:
+        """Return whether the loop gets a record now, whose event starts then. `waits`: it was held back."""
+        if not waits:
             if decided.ended is not None:
                 self.host.feed(decided.ended)
             if not decided.passes:
                 return False
             with self.host.lock:
-                if not held.holds(tp):
+                if not self.host.held.holds(tp):
                     self.events.hand_out(tp, offset)
                     return True
         self.put_back(tp, offset)

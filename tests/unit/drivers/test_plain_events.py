@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -12,7 +14,8 @@ from confluent_kafka import KafkaException
 from snapkafka.drivers import Producer
 from snapkafka.drivers.plain import confluent_clients
 from snapkafka.errors import BadInputError
-from snapkafka.protocol import Abort, Event, InputsRevoked, LogEnd, Report, TopicPartition
+from snapkafka.protocol import Abort, Event, InputsRevoked, LogEnd, RecordMet, Report, TopicPartition
+from snapkafka.protocol.actions import Hold
 from tests.unit.drivers.plain_loop import ORDERS, WHERE, Loop, message_at
 
 OTHER = TopicPartition("orders", 1)
@@ -96,7 +99,7 @@ def test_an_event_neither_changes_nor_reads_a_table_whose_partition_was_revoked(
 
 def test_r15_a_fault_leaves_the_record_to_the_client(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     """And holds nothing back any more."""
-    loop.driver.held.hold(ORDERS, loop.driver.held.times)
+    loop.driver.held.hold(ORDERS)
     monkeypatch.setattr(loop.driver.machine, "send_at_once", Mock(side_effect=RuntimeError("a bug of ours")))
     loop.send(value=b"v", headers={"mine": b"1"})
     loop.send(value=b"w")
@@ -246,23 +249,34 @@ def applied(loop: Loop) -> tuple[list[TopicPartition], list[TopicPartition]]:
     return paused, resumed
 
 
-def test_r16_a_decision_from_before_everything_was_let_go_holds_nothing(loop: Loop) -> None:
-    """Nobody would let it go again: the record is asked about once more."""
-    held = loop.driver.held
-    times = held.times
-    held.let_go()
-    held.hold(ORDERS, times)
+async def test_r16_what_is_let_go_in_the_instant_after_the_decision_is_not_held(loop: Loop) -> None:
+    """By another thread: nobody would let it go again."""
+    held, asked = loop.driver.held, threading.Event()
+
+    def decide(_: object) -> Hold:
+        asked.set()
+        time.sleep(0.05)  # the other one has the lock if it can
+        return Hold(epoch=1)
+
+    loop.driver.feed = decide  # type: ignore[method-assign, assignment]
+
+    def let_go() -> None:
+        asked.wait()
+        held.let_go()
+
+    thread = threading.Thread(target=let_go)
+    thread.start()
+    assert await loop.driver.follower.meet(RecordMet(epoch=1), lambda: held.hold(ORDERS))
+    thread.join()
     assert not held
-    held.hold(ORDERS, held.times)
-    assert held.holds(ORDERS) and not held.holds(OTHER)
 
 
 @pytest.mark.parametrize("resumed", [False, True])
 def test_r16_what_the_loop_has_paused_stays_paused(loop: Loop, resumed: bool) -> None:
     held = loop.driver.held
     held.paused_by_loop([ORDERS])
-    held.hold(ORDERS, held.times)
-    held.hold(OTHER, held.times)
+    held.hold(ORDERS)
+    held.hold(OTHER)
     assert applied(loop) == ([ORDERS, OTHER], [])
     if resumed:
         assert held.resumed_by_loop([ORDERS]) == {ORDERS}

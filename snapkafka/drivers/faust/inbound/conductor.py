@@ -2,13 +2,11 @@
 
 `app.topics._build_handler` makes one callback per partition, with or without Cython; ours wraps it. It removes our
 header, takes markers out (acknowledged, never decoded, handed to the recorder), and holds a record of a higher epoch
-than ours until the machine has decided (R2). A rebalance cancels the callback, so what has to be awaited is a task of
-its own.
+than ours until the machine has decided (R2). If a rebalance cancels the callback meanwhile, the record comes again.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -71,9 +69,9 @@ class IncomingRecords:
     async def take_marker(self, message: Any, tp: TopicPartition, stamp: wire.Stamp) -> None:
         """Hand a marker to the recorder, never to a decoder."""
         try:
-            await self.take_out(message)
             self.driver.metrics.count("markers")
-            await asyncio.shield(self.driver.spawn(self.driver.follower.meet(MarkerMet(epoch=stamp.epoch))))
+            await self.driver.follower.meet(MarkerMet(epoch=stamp.epoch))
+            await self.take_out(message)
             self.driver.recorder.take(ended_by(stamp, tp, message.offset))
         except Exception as error:
             self.driver.stand_down("to record a marker", error)
@@ -145,7 +143,7 @@ class _Partition:
         way = self._take_in
         try:
             met = RecordMet(epoch=stamp.epoch, may_wait=not self._notifies)
-            if await asyncio.shield(self._driver.spawn(self._driver.follower.meet(met))):
+            if await self._driver.follower.meet(met):
                 message.headers = given  # it comes here again
                 self._incoming.held.hold(self._faust_tp, message)
                 return
