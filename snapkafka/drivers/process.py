@@ -250,9 +250,9 @@ class Process(MachineDriver):
         self.report(record)
 
     def write(self, record: LedgerRecord) -> None:
-        """Append a record; a worker that stood down may only write its `Bye`."""
+        """Append a record, from any thread; a worker that stood down may only write its `Bye`."""
         if not self.absent or isinstance(record, Bye):
-            self.follower.append(record)
+            self.loop.call_soon_threadsafe(self.follower.append, record)
 
     def report(self, record: Report) -> None:
         """Append a report on a cut: the Faust driver's recorder does."""
@@ -261,7 +261,8 @@ class Process(MachineDriver):
     def start_timer(self, action: StartTimer) -> None:
         """Answer in this ledger only."""
         answer = self.answering()
-        self.loop.call_later(action.ttl_ms / 1000, lambda: self.spawn(self._expired(action, answer)))
+        expires = lambda: self.spawn(self._expired(action, answer))  # noqa: E731
+        self.loop.call_soon_threadsafe(self.loop.call_later, action.ttl_ms / 1000, expires)
 
     def append_hello(self, was: int) -> None:
         if not self.absent:
@@ -282,7 +283,9 @@ class Process(MachineDriver):
         """Note that the epochs that were met are of another ledger."""
 
     def changed(self) -> None:
-        self.follower.machine_changed()
+        """Wake the tasks that wait for the ledger, which only its reader changes."""
+        if self.runs_here():
+            self.follower.machine_changed()
 
     async def _expired(self, timer: StartTimer, answer: Callable[[Event], None]) -> None:
         """Read the ledger to its end first (R12)."""

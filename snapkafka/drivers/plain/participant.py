@@ -20,9 +20,9 @@ from snapkafka.errors import BadInputError, SnapkafkaError, TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.actions import SendMarkers, StartTimer
+from snapkafka.protocol.actions import SendMarkers
 from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked
-from snapkafka.protocol.records import LedgerRecord, TopicPartition
+from snapkafka.protocol.records import TopicPartition
 
 from ..gate import Decision
 from ..process import Process
@@ -126,9 +126,6 @@ class PlainDriver(Process):
         self.held = HeldInputs(self)
         self.marked: Callable[[SendMarkers], None] = lambda action: None
 
-    def write(self, record: LedgerRecord) -> None:
-        self.loop.call_soon_threadsafe(super().write, record)
-
     def send_markers(self, action: SendMarkers) -> None:
         self.marked(action)
 
@@ -137,14 +134,6 @@ class PlainDriver(Process):
 
     def let_go(self) -> None:
         self.held.let_go()
-
-    def start_timer(self, action: StartTimer) -> None:
-        self.loop.call_soon_threadsafe(super().start_timer, action)
-
-    def changed(self) -> None:
-        """Wake the tasks that wait for the ledger, which only its reader changes."""
-        if self.runs_here():
-            super().changed()
 
 
 class Participant(ABC):
