@@ -182,6 +182,9 @@ class Campaign:
             return
         assert json.loads(done.stdout) == {"aborted": view.plan}, done.stderr
         self.done["aborted"] += 1
+        groups = {self.cycle.prefix + app for app, _ in TABLES}
+        members = lambda: [self.observer.call(self.observer.admin.group_members(it)) for it in groups]  # noqa: E731
+        self.until("the hold of the killed run to end", lambda: not any(members()))
         self.start()
         self.run_on(5, 20)
         self.cycle.kill()

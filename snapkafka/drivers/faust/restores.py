@@ -4,8 +4,8 @@ The rules come from the ledger (`protocol.restores`); this module applies them t
 
 * A worker that starts between `begun` and `done` waits, ten minutes at most: what runs meanwhile would run on half a
   state. One that runs already crashes, for what it has in memory is of the time before.
-* So it does while the group is held (`kafka.cluster.group_hold`): aiokafka takes the broker's refusal for final, and
-  the worker would run for ever, without inputs.
+* So does one that starts while the group is held all the same (`kafka.cluster.group_hold`): aiokafka takes the broker's
+  refusal for final, and the worker would run for ever, without inputs.
 * A store on the disk from before is removed, and recovered from the changelog.
 * A record goes only to the agents that have not processed it; one of a process from before is taken out.
 * Where the ledger cannot be read and the metadata of the group's offsets names a plan, or where the group has lost the
@@ -27,12 +27,10 @@ from aiokafka.errors import InconsistentGroupProtocolError
 
 from snapkafka.errors import InstallError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.cluster.group_hold import HOLDER
 from snapkafka.logs import about
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RESTORED_METADATA, Base, Restores, Rule
 
-from ..ledger import RETRY_S
 from .describe import connection_of
 
 if TYPE_CHECKING:
@@ -40,8 +38,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("snapkafka")
 
-#: A worker waits so long for a restore that is open, or holds its group.
-WAIT_S: Final = 600.0
 #: So long a worker without an id waits for what its group has committed; a broker that is away holds it up anyway.
 ANSWERS_WITHIN_S: Final = 10.0
 #: In the folder of a table partition: the plan since which it was written.
@@ -64,7 +60,7 @@ class AppliedRestores:
     # -- before the worker joins its group ------------------------------------------------------------------------
 
     async def await_turn(self, topics: Collection[str]) -> None:
-        """Wait until no restore of this app is open or holds its group.
+        """Wait until no restore of this app is open.
 
         Args:
             topics: that the worker subscribes to.
@@ -72,45 +68,17 @@ class AppliedRestores:
         Raises:
             InstallError: that takes too long; or a restore has set where the inputs start, and nobody knows that.
         """
-        driver, app, logged = self._driver, self._driver.app.conf.id, ""
+        driver, app = self._driver, self._driver.app.conf.id
         if driver.machine.process is None:
             ledger = "" if driver.absent else f", and the ledger {driver.ledger.topic} cannot be read"
             why = f"takes no part: it {driver.absent}" if driver.absent else f"has no id{ledger}"
             await refuse_restored(driver.app, f"this worker {why}")
         if driver.absent:
             return
-        try:
-            async with asyncio.timeout(WAIT_S):
-                while reason := await self._waits_for():
-                    if reason != logged:
-                        logged = reason
-                        driver.log("app %s waits: %s", app, reason)
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(driver.follower.changed(), RETRY_S)
-        except TimeoutError as error:
-            raise InstallError(
-                f"app {app} has waited for {WAIT_S / 60:.0f} min: {logged}",
-                hint="finish the restore, then start it again",
-            ) from error
-        if logged:
-            driver.log("that is done, app %s continues", app)
+        await driver.until_restored(app)
         await self._require_committed(topics)
         self._runs_on = self._restores.restored(app)
         self.joined = True
-
-    async def _waits_for(self) -> str:
-        """Return the reason not to join the group yet; empty: there is none."""
-        app = self._driver.app.conf.id
-        if (view := self._restores.holds(app)) is not None:
-            into = " --into ..." * bool(view.begun.origin)
-            return (
-                f"{view} is {view.stage}, and no input is read before it is done (`snapkafka restore"
-                f" {view.begun.snapshot}{into}` finishes it)"
-            )
-        with contextlib.suppress(SnapkafkaError):  # who may not see that joins, and crashes if it is refused
-            if any(member.client == HOLDER for member in await self._driver.admin.group_members(app)):
-                return f"a restore holds consumer group {app}, or was killed a moment ago"
-        return ""
 
     async def _require_committed(self, topics: Collection[str]) -> None:
         """Refuse to start where the group has lost the offset of a restored input: the app's reset policy would pass
@@ -227,7 +195,7 @@ def crash_if_refused(driver: FaustDriver, client: Any) -> None:
     Args:
         client: aiokafka's consumer, which has subscribed; it runs in a thread of its own.
     """
-    why = f"consumer group {driver.app.conf.id} is held by a restore; the broker refused this worker"
+    why = f"consumer group {driver.app.conf.id} is held by a restore, or one that was just killed"
 
     def ended(task: asyncio.Future[Any]) -> None:
         error = None if task.cancelled() else task.exception()

@@ -317,12 +317,7 @@ class Participant(ABC):
         if host.absent:
             return
         await host.join_ledger(hello)
-        logged = False
-        while (view := host.machine.ledger.restores.holds(plan.group)) is not None and not host.absent:
-            if not logged:
-                logged = True
-                host.log("%s waits: %s is %s", plan.group, view, view.stage)
-            await host.follower.changed()
+        await host.until_restored(plan.group)
 
     async def leave(self, *, in_order: bool) -> None:
         """Leave as `Process.stop` does; nothing of it is raised."""

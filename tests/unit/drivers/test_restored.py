@@ -15,6 +15,7 @@ from aiokafka.structs import OffsetAndMetadata
 from faust.types import TP
 
 import snapkafka
+from snapkafka.drivers import process
 from snapkafka.drivers.faust import restores
 from snapkafka.drivers.faust.tables.changelogs import Tables
 from snapkafka.errors import InstallError
@@ -134,7 +135,6 @@ async def worker(monkeypatch: pytest.MonkeyPatch) -> Any:
     """One that has joined the ledger, and not its group."""
     made: Any = Worker()
     made.loop, made.admin = asyncio.get_running_loop(), Group()
-    monkeypatch.setattr(restores, "RETRY_S", 0.01)
     monkeypatch.setattr(restores, "KafkaTopicAdmin", lambda connection: made.admin)
     monkeypatch.setattr(restores, "connection_of", lambda app: None)
     return made
@@ -176,7 +176,7 @@ async def test_an_older_memory_crashes(worker: Any, monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_restore_is_not_awaited_for_ever(worker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restores, "WAIT_S", 0.05)
+    monkeypatch.setattr(process, "RESTORED_WITHIN_S", 0.05)
     note(worker, "begun", snapshot="s", apps=("p",))
     with pytest.raises(InstallError):
         await asyncio.wait_for(worker.restored.await_turn(["in"]), 5)
