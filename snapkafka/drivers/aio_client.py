@@ -334,14 +334,12 @@ def send_markers(sends: Sends, client: Callable[[], AioClient | None], action: S
 async def _send_markers(sends: Sends, client: Callable[[], AioClient | None], action: SendMarkers) -> None:
     for tp in action.tps:
         partition = sends.partitions[tp]
-        due = partition.due
-        while due and due[0].epoch <= action.epoch:
-            by, first = client(), due[0]
-            try:
-                if by is None or sends.host.machine.process is None or sends.host.absent:
-                    raise ProducerClosed
-                await by.send_marker(partition, action)
-            except KafkaError as error:
-                if due and due[0] is first:
-                    del due[0]
-                    sends.host.feed(MarkerSettled(epoch=first.epoch, tp=tp, failure=repr(error)))
+        try:
+            by = client()
+            if by is None or sends.host.machine.process is None or sends.host.absent:
+                raise ProducerClosed
+            await by.send_marker(partition, action)
+        except KafkaError as error:
+            while partition.due and partition.due[0].epoch <= action.epoch:
+                epoch = partition.due.pop(0).epoch
+                sends.host.feed(MarkerSettled(epoch=epoch, tp=tp, failure=repr(error)))

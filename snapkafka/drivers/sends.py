@@ -12,7 +12,6 @@ any other error the outcome is unknown (R7).
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -37,8 +36,6 @@ FENCED: Final = (errors.InvalidProducerEpoch, errors.InvalidTxnState, errors.Pro
 ACKED: Final = (SendOutcome.ACKED, "")
 #: The work in which a fault of ours is contained.
 RECORDING: Final = "to record a send"
-#: Between two lines in the log about unstamped records of one topic.
-LOG_AGAIN_S: Final = 60.0
 
 #: The stamp of a record that is about to be appended: its effect, its seq and its header (None: it leaves without one),
 #: and what it waits as (None: it enters in this instant). A class would cost as much as the rest of it.
@@ -157,7 +154,7 @@ class Sends:
         self.partitions = Partitions()
         #: The record that a client is about to append here: what has to wait takes it along.
         self.waiting: ContextVar[Waiting | None] = ContextVar("snapkafka_waiting", default=None)
-        self._logged: dict[str, float] = {}  # when, by topic
+        self._logged: set[str] = set()  # topics with unstamped records
 
     @contained(RECORDING)
     def enter(self) -> Effect | None:
@@ -263,9 +260,8 @@ class Sends:
         """Note that records leave without our header (R15)."""
         self.host.metrics.count("bare", number=count)
         self.host.do(self._machine.left_unstamped(tp))
-        now = time.monotonic()
-        if now > self._logged.get(tp.topic, float("-inf")) + LOG_AGAIN_S:
-            self._logged[tp.topic] = now
+        if tp.topic not in self._logged:
+            self._logged.add(tp.topic)
             self.host.log(
                 "records to %s were sent without the header of snapkafka, for which the topic has no room, or which"
                 " could not be in order there; open snapshots fail (sent-bare); raise max.message.bytes of the topic"

@@ -120,21 +120,17 @@ class FaustDriver(Process):
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
-    async def start(self, ledger: KafkaLedger, admin: KafkaTopicAdmin) -> None:
-        """Start the tasks of the ledger, before anything is sent. Returns at once."""
-        self.connected(ledger, admin)
-        if self.config.every is not None:
-            from .timer import run_timer
-
-            self.spawn(run_timer(self, self.config.every))
-
     async def begin(self) -> None:
         """Reach the ledger once the app has started, and join if no consumer will subscribe."""
         restore_log_level()
         self.events.watch_replies(self.app._reply_consumer)
         connection = connection_of(self.app)
         self.metrics.counts["requests"] = connection.requests
-        await self.start(KafkaLedger(connection, self.config.namespace), KafkaTopicAdmin(connection))
+        self.connected(KafkaLedger(connection, self.config.namespace), KafkaTopicAdmin(connection))
+        if self.config.every is not None:
+            from .timer import run_timer
+
+            self.spawn(run_timer(self, self.config.every))
         if self.app.producer_only:
             await self.join_usable(process_hello(self))
 

@@ -10,9 +10,7 @@ sends has no stamp (R15).
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -108,7 +106,6 @@ def _wrap_life(driver: FaustDriver) -> None:
     on_stop = driver.app.on_stop
 
     async def started() -> None:
-        driver.loop, driver.thread = asyncio.get_running_loop(), threading.get_ident()
         if driver.absent:
             return
         with driver.failing_open("to start", for_good=True):

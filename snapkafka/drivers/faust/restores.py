@@ -146,12 +146,6 @@ class AppliedRestores:
             return offsets
         return noted
 
-    def is_void(self, process: int, tp: TopicPartition, offset: int) -> bool:
-        """Return whether a record was written by a process that is older than the latest restore."""
-        void = self._driver.machine.ledger.is_void(process, tp, offset)
-        self._driver.metrics.count("ignored", "before-a-restore", void)
-        return void
-
     # -- stores ---------------------------------------------------------------------------------------------------
 
     def renew_store(self, table: Any, tp: TopicPartition) -> None:

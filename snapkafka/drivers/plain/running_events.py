@@ -11,7 +11,6 @@ loop is rewound to what is committed.
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any, Final
@@ -59,7 +58,6 @@ class Events:
         self._here: ContextVar[Run | None] = ContextVar("snapkafka_event", default=None)
         self._unclaimed: Run | None = None  # handed out, and not in an `event` yet
         self._running: set[Run] = set()
-        self._of_cause: Counter[Cause] = Counter()  # runs that have not ended for the machine
         self._deferred: list[Run] = []  # they end with their transaction
         self._kept: dict[TopicPartition, int] = {}  # one past the last event whose effects no abort undoes
         self.sent: Transaction | None = None
@@ -81,10 +79,14 @@ class Events:
 
     def hand_out(self, tp: TopicPartition, offset: int) -> None:
         """Start the event of a record that the loop gets now."""
-        run = self._unclaimed = Run(Cause(LOOP, tp, offset))
         with self._driver.lock:
+            cause = Cause(LOOP, tp, offset)
+            while (
+                cause in self._driver.machine.colours.running
+            ):  # handed out again, while its first run goes on
+                cause = cause._replace(run=cause.run + 1)
+            run = self._unclaimed = Run(cause)
             self._running.add(run)
-            self._of_cause[run.cause] += 1
             if not self._driver.absent:
                 self._driver.do(self._driver.machine.event_started(run.cause))
 
@@ -104,7 +106,7 @@ class Events:
     def claim(self, message: Any) -> Run:
         """Return the event of a record that was handed out, and has none yet; refuse any other record."""
         run, (tp, offset) = self._unclaimed, place_of(message)
-        if run is None or run.cause != Cause(LOOP, tp, offset):
+        if run is None or run.cause[1:3] != (tp, offset):
             raise BadInputError(
                 f"record {tp}@{offset} has no event to begin: poll() did not hand it out last, or it has begun",
                 hint="call part.event(message) once for each message of part.poll()",
@@ -148,10 +150,6 @@ class Events:
             effect = host.machine.send_entered(cause)
             why = "was undone: its transaction was aborted"
             host.do(host.machine.send_given_up(effect, why, culprit=str(cause.tp)))
-        self._of_cause[cause] -= 1
-        if self._of_cause[cause]:
-            return  # its record was handed out again meanwhile
-        del self._of_cause[cause]
         if not host.absent:
             host.do(host.machine.event_ended(cause))
 

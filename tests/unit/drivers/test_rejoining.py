@@ -92,7 +92,7 @@ async def joined(app: Any = None, ledger: Remade | None = None) -> tuple[Any, Re
     driver: Any = FaustDriver(app=app, config=Config(namespace="n"))
     driver.recorder = SimpleNamespace(take=driver.write)
     ledger = ledger or Remade()
-    await driver.start(ledger, FakeAdmin(ends={TopicPartition("in", 0): 0}))
+    driver.connected(ledger, FakeAdmin(ends={TopicPartition("in", 0): 0}))
     await driver.join_ledger(Hello(n=0, app="shop", inputs=(InputTopic(topic="in", partitions=1),)))
     return driver, ledger
 

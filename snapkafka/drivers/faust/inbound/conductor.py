@@ -110,7 +110,10 @@ class _Partition:
                     self._driver.metrics.count("ignored", "foreign-header")
                 elif stamp.marker:
                     return incoming.take_marker(message, self._tp, stamp)
-                elif self._restored.bases and self._restored.is_void(stamp.process, self._tp, message.offset):
+                elif self._restored.bases and self._driver.machine.ledger.is_void(
+                    stamp.process, self._tp, message.offset
+                ):
+                    self._driver.metrics.count("ignored", "before-a-restore")
                     if self._tables is None:
                         return incoming.take_out(message)
                     self._tables.void(self._faust_tp, message.offset)  # recovery waits for this offset
