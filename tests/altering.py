@@ -1,7 +1,5 @@
 """Settings of a topic, changed as an operator changes them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType

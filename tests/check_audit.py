@@ -4,8 +4,6 @@ pip-audit ends with status 0 where PyPI knows none of the packages (an index wit
 nothing was audited, and that is no success.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

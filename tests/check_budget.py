@@ -3,8 +3,6 @@
 `--write` lowers the numbers of the table to what is there; nothing raises them but an editor.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """Check that each protocol rule has a section on the rules page and a scenario, and that code cites no other rule."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ Not a test of pytest: where no engine answers nothing was run, and that is not a
 1: something failed; 77: not run.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A broker that stands still, as on a machine that hangs: its connections stay, and nothing comes through them."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -1,7 +1,5 @@
 """A Python in which only what certain extras bring can be imported, whatever else the environment of the tests has."""
 
-from __future__ import annotations
-
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 from typing import Final

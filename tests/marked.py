@@ -1,7 +1,5 @@
 """Commands that are started with a mark in their environment, which their own children inherit."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 

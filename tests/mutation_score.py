@@ -3,8 +3,6 @@
 A mutant is caught if a test fails, or does not end in time. Those that no test reaches count as survivors.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter, defaultdict

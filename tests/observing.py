@@ -1,7 +1,5 @@
 """An observer of a running system: it follows the ledger and keeps up the load, both beside the caller's own thread."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

@@ -1,7 +1,5 @@
 """`python -m tests.bench [NAME]`: runs the benches, prints each figure, writes `build/bench.json`."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

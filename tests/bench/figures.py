@@ -1,7 +1,5 @@
 """What a bench yields: a value, an interval, a bar; and the statistics it needs. The worse end counts."""
 
-from __future__ import annotations
-
 import random
 import statistics
 from collections.abc import Callable, Sequence

@@ -5,8 +5,6 @@ The broker itself counts them: its log has one line for each that it has answere
 turns, so that what the system does anyway is subtracted.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time

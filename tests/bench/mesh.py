@@ -4,8 +4,6 @@ Every process writes to the partition of every other one: 100 of them are 9,900 
 real codec, the batches of the real producer, and the real machine; nothing is written to a broker.
 """
 
-from __future__ import annotations
-
 import gc
 import math
 import random

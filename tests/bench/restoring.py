@@ -4,8 +4,6 @@ One worker has counted so many keys, and leaves. Either it starts again and read
 restores a snapshot of it. Both end when it has worked off what was sent meanwhile. The turns alternate.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import tempfile

@@ -4,8 +4,6 @@
 own). Each measurement is a process of its own, as its peak of memory belongs to it; what it starts with is not counted.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """How a small app of a test is made: broker, folder and namespace are those that its worker is started with."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Random changelogs, and a cleaner that goes through them as Kafka's does: as far as it comes, it leaves the last
 record of each key. Deletions it drops only in a later round, and only where `tombstones_ms` allows it."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field, replace
 from typing import Any

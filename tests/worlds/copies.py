@@ -1,8 +1,6 @@
 """Copies of the world of `recovery`: a cluster without anything and the storage that is left of the old one, and forks
 beside production, with workers that run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Apps to be looked at by `doctor --offline`, by the names below."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import faust

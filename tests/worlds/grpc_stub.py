@@ -1,7 +1,5 @@
 """A client of `schemas/snapshot.proto`, as a compiler would generate it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from google.protobuf.message_factory import GetMessageClass

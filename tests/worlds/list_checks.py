@@ -1,7 +1,5 @@
 """The checks of the log on a list of records, each by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 

@@ -4,8 +4,6 @@ Process 1 sent seq 0 to 4 to `in`[0], offsets 0 to 4, and its marker at 5; the r
 At 6 it sends in red.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

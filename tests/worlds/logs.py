@@ -1,7 +1,5 @@
 """The logs of a cluster in memory, by the ports for bulk work and for topics."""
 
-from __future__ import annotations
-
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A broker in memory, for real producers of aiokafka."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping

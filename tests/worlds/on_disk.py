@@ -1,7 +1,5 @@
 """Assembled snapshots on disk without Spark: Parquet in the very columns that the job writes, and a manifest."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Logs of which every record is judged, and logs in random stretches: the findings have to be the same."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """The service over a cluster in memory with snapshots of many processes, for a browser."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

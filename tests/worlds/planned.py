@@ -1,7 +1,5 @@
 """Plans and results of recoveries and drills, as the command prints them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from snapkafka import ops

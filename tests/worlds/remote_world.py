@@ -1,7 +1,5 @@
 """A remote process beside a worker, on a cluster in memory."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, cast

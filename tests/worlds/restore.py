@@ -1,7 +1,5 @@
 """A stopped app, its logs in memory, and a snapshot of it: the world of the tests of a recovery."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections import defaultdict

@@ -4,8 +4,6 @@
 HARD, the limits of open files. It prints its URL, and logs to standard error.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """A storage in a directory into which a test looks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from snapkafka.store import LocalFiles, Store, manifest_name

@@ -1,7 +1,5 @@
 """The tables of a snapshot as files, from a few rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A proxy in front of an S3 server that answers 503 (SlowDown) to more requests than it allows in a second."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """`assemble` and `verify` run the Spark job and pass on what it says: here a job that says what the test wants."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`diff`: what changed from one assembled snapshot to another; `trace`: causes followed from header to header."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """`doctor`: each thing that would spoil a snapshot is found; what would not is no finding."""
 
 # mypy: disable-error-code="func-returns-value"
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

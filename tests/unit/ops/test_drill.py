@@ -1,7 +1,5 @@
 """`drill`: phases in their order, reasons not to trust, and that everything is removed whatever happens."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import sys

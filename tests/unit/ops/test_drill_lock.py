@@ -1,7 +1,5 @@
 """Commands of a drill that misbehave: none of them reaches a broker but through an installed fork."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Invariants in the ledger: which hold, where one broke first, its rows, its metrics, and what is printed."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`keep`: rounds on a cluster in memory and a storage on disk; what is assembled is pretended."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The verbs, on a cluster in memory."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path

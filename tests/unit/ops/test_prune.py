@@ -1,7 +1,5 @@
 """`prune`: what may go and what never does, and that nothing of anybody else's is touched."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

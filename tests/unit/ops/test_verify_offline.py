@@ -1,7 +1,5 @@
 """`verify --offline`: every kind of damage to a snapshot in storage is found, in the very file."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What `query` and `diff` read is what was written: files against the manifest, the manifest against the ledger."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Invariants are found, and their parameters filled in."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

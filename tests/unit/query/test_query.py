@@ -1,7 +1,5 @@
 """`snapkafka query`: SQL on assembled snapshots, with nothing but their files."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import dataclasses

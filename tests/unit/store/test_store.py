@@ -1,7 +1,5 @@
 """Snapshots in a folder and in object storage, on a real S3 server: whole or not at all."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import errno

@@ -1,7 +1,5 @@
 """Ledger records as bytes."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """The `_sk` header (design, section 4)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
