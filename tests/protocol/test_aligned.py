@@ -25,9 +25,11 @@ from snapkafka.protocol.alignment import Graph, known_graph
 from .world import A, B, Process, World, records, settle
 
 
-def system(world: World) -> tuple[Process, Process]:
-    """One process that reads `a` and sends to `b`, and one that reads `b`; a record is on its way."""
-    front, back = Process(world, "front", (A,)), Process(world, "back", (B,))
+def system(world: World, *, assign: bool = True, asks_state: bool = False) -> tuple[Process, Process]:
+    """One process that reads `a` and sends to `b`, and one that reads `b`, and hands over its state perhaps; a record
+    is on its way."""
+    front = Process(world, "front", (A,))
+    back = Process(world, "back", (B,), assign=assign, asks_state=asks_state)
     settle(front, back)
     front.send(B)
     return front, back
@@ -106,22 +108,12 @@ def test_r16_an_app_that_reads_what_it_sends_is_a_cycle() -> None:
 # -- processes that hand over their state: white until that is done ------------------------------------------------
 
 
-def with_till(world: World, *, assigned: bool = True) -> tuple[Process, Process]:
-    """A worker that sends to `b`, and a process that reads it and hands over its state."""
-    bank, till = Process(world, "bank", (A,)), Process(world, "till", (B,), assign=False, asks_state=True)
-    if assigned:
-        till.give(B)
-    settle(bank, till)
-    bank.send(B)
-    return bank, till
-
-
 def asked(process: Process) -> list[int]:
     return [action.epoch for action in process.asked if isinstance(action, AskState)]
 
 
 def test_r2_what_is_red_waits_until_the_state_is_given_and_the_cut_is_that_instant(world: World) -> None:
-    bank, till = with_till(world)
+    bank, till = system(world, asks_state=True)
     epoch = world.take(bank, till)
     assert (bank.epoch, till.epoch, asked(till)) == (epoch, 0, [epoch])
     for met in (RecordMet(epoch=epoch, may_wait=True), MarkerMet(epoch=epoch)):
@@ -130,15 +122,15 @@ def test_r2_what_is_red_waits_until_the_state_is_given_and_the_cut_is_that_insta
     till.feed(StateGiven(epoch=epoch))
     assert till.epoch == epoch and LetGo() in till.asked
     settle(bank, till)
-    (cut,) = [cut for cut in world.fold.captured(epoch).inputs if cut.app == "till"]
+    (cut,) = [cut for cut in world.fold.captured(epoch).inputs if cut.app == "back"]
     assert cut.position == 1
     assert till.feed(RecordMet(epoch=epoch, may_wait=True)) == []
 
 
 def test_a_later_snapshot_takes_no_cut_before_the_state_of_an_earlier_one_is_given(world: World) -> None:
     """Neither one that waits for a state of its own, nor one of other apps: its cut would be that of both."""
-    bank, till = with_till(world)
-    one, two, _ = (world.trigger(name, apps=apps) for name, apps in (("1", ()), ("2", ()), ("3", ("bank",))))
+    bank, till = system(world, asks_state=True)
+    one, two, _ = (world.trigger(name, apps=apps) for name, apps in (("1", ()), ("2", ()), ("3", ("front",))))
     settle(bank, till)
     assert (till.epoch, asked(till)) == (0, [one, two])
     till.feed(StateGiven(epoch=one))
@@ -152,7 +144,7 @@ def test_a_later_snapshot_takes_no_cut_before_the_state_of_an_earlier_one_is_giv
 @pytest.mark.parametrize("end", [TimerExpired, RecordMet])
 def test_r12_a_snapshot_fails_by_name_where_its_state_is_not_given(world: World, end: type[Event]) -> None:
     """Its time is over, or it takes in something red that cannot wait."""
-    bank, till = with_till(world)
+    bank, till = system(world, asks_state=True)
     epoch = world.take(bank, till)
     till.feed(end(epoch=epoch))  # type: ignore[call-arg]
     settle(bank, till)
@@ -165,6 +157,6 @@ def test_r12_a_snapshot_fails_by_name_where_its_state_is_not_given(world: World,
 
 
 def test_a_process_without_its_inputs_has_no_state_to_give(world: World) -> None:
-    bank, till = with_till(world, assigned=False)
+    bank, till = system(world, assign=False, asks_state=True)
     epoch = world.take(bank, till)
     assert (world.failure(epoch).code, asked(till)) == (NOT_GIVEN, [])

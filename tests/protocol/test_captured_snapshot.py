@@ -17,7 +17,6 @@ from snapkafka.protocol import (
     InputCut,
     InputTopic,
     LedgerRecord,
-    LogEnd,
     Outsider,
     Position,
     ProcessCut,
@@ -35,7 +34,7 @@ from snapkafka.protocol import (
 from snapkafka.protocol.offsets import SOMEBODY
 from snapkafka.wire import decode, encode
 
-from .world import fold_of
+from .world import fold_of, log_ends
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -60,7 +59,7 @@ TRIGGER = Trigger(
     type="incremental",
     parent="before",
     storage="file:///x",
-    ends=(LogEnd(topic="a", partition=0, end=5),),
+    ends=log_ends((A0, 5)),
 )
 CUT = Report(
     process=2,
@@ -91,7 +90,7 @@ REPORTED = replace(
 
 
 def snapshot(
-    report: Report = REPORTED, *later: LedgerRecord, hello: Hello = HELLO, left: Hello = LEFT
+    report: LedgerRecord = REPORTED, *later: LedgerRecord, hello: Hello = HELLO, left: Hello = LEFT
 ) -> Captured:
     return fold_of(left, Bye(process=0, n=1), hello, GIVEN, TRIGGER, report, *later).captured(5)
 
@@ -215,14 +214,13 @@ def test_r7_a_changelog_ends_past_whatever_anybody_wrote_there_in_white(whole: C
     (cut,) = whole.changelogs
     assert (cut.app, cut.table, cut.topic, cut.topic_id, cut.partition) == ("p", "t", "changelog", "id-t", 0)
     assert (cut.end, cut.process, cut.key_codec, cut.value_codec) == (8, 2, "raw", "pickle")
-    longer = replace(REPORTED, changelogs=(replace(REPORTED.changelogs[0], end=12),))
-    assert snapshot(longer).changelogs[0].end == 12
-    two = replace(
-        REPORTED, sent=(*REPORTED.sent, SentEnd(topic="changelog", partition=1, white_end=99, last_seq=2))
-    )
-    assert snapshot(two).changelogs[0].end == 8
-    silent = replace(REPORTED, sent=())
-    assert snapshot(silent).changelogs[0].end == 5
+    elsewhere = SentEnd(topic="changelog", partition=1, white_end=99, last_seq=2)
+    for report, end in (
+        (replace(REPORTED, changelogs=(replace(REPORTED.changelogs[0], end=12),)), 12),
+        (replace(REPORTED, sent=(*REPORTED.sent, elsewhere)), 8),
+        (replace(REPORTED, sent=()), 5),
+    ):
+        assert snapshot(report).changelogs[0].end == end
 
 
 @pytest.mark.parametrize(("sets", "windowed"), [(False, False), (True, False), (False, True)])
@@ -234,9 +232,7 @@ def test_what_a_table_is_goes_with_its_changelog(sets: bool, windowed: bool) -> 
 
 def test_r11_a_report_whose_ends_cannot_be_read_spoils_the_proof_by_name() -> None:
     """It counts for all readers; of what stands in it nothing is known."""
-    report = decode(encode(REPORTED)[:-1] + b"\xff")
-    assert isinstance(report, Report)
-    found = snapshot(report)
+    found = snapshot(decode(encode(REPORTED)[:-1] + b"\xff"))
     assert found.contaminated == "the report of process 2 of app p, at ledger offset 5, is damaged"
     assert found.senders == ()
 
@@ -263,17 +259,13 @@ def test_what_the_apps_declare_and_report_stands_in_it() -> None:
     left = replace(LEFT, sources=("old",), uncaptured=("of old",))
     later = Hello(n=9, app="q", sources=("later",), uncaptured=("of later",))
     whole = snapshot(REPORTED, later, hello=mine, left=left)
-    assert whole.sources == ("a", "b")
-    assert [(item.app, item.what) for item in whole.uncaptured] == [
-        ("p", "an in-memory channel"),
-        ("p", "another"),
-    ]
+    found = [(item.app, item.what) for item in whole.uncaptured]
+    assert (whole.sources, found) == (("a", "b"), [("p", "an in-memory channel"), ("p", "another")])
 
 
 def test_who_is_given_inputs_anew_after_its_cut_may_run_events_again() -> None:
-    again = Assigned(process=2, n=10, generation=2, inputs=(TopicPartition("a", 0),))
-    whole = snapshot(REPORTED, again)
-    assert {cut.steady for cut in whole.inputs} == {False}
+    again = Assigned(process=2, n=10, generation=2, inputs=(A0,))
+    assert {cut.steady for cut in snapshot(REPORTED, again).inputs} == {False}
 
 
 @pytest.mark.parametrize(
@@ -289,7 +281,7 @@ def test_who_is_given_inputs_anew_after_its_cut_may_run_events_again() -> None:
         pytest.param(5, Bye(process=0, n=9), 9, [6], id="ended since, all is read"),
     ],
 )
-def test_r15_events_of_a_worker_that_stood_down_may_run_again_where_no_later_cut_is_past_them(
+def test_r15_events_of_a_worker_that_stood_down_may_run_again(
     first: int, between: LedgerRecord | None, second: int, unproved: list[int]
 ) -> None:
     hello = Hello(n=1, app="p", inputs=(InputTopic(topic="a", partitions=1),))
@@ -304,7 +296,7 @@ def test_r15_events_of_a_worker_that_stood_down_may_run_again_where_no_later_cut
     ]  # fmt: skip
     fold = fold_of(
         hello, given, Bye(process=0, n=3, goes_on=True, since=2), replace(hello, n=4), replace(given, process=3, n=1),
-        Trigger(n=5, id="one", ends=(LogEnd(topic="a", partition=0, end=5),)), cuts[0], between,
-        Trigger(n=6, id="two", ends=(LogEnd(topic="a", partition=0, end=9),)), cuts[1],
+        Trigger(n=5, id="one", ends=log_ends((A0, 5))), cuts[0], between,
+        Trigger(n=6, id="two", ends=log_ends((A0, 9))), cuts[1],
     )  # fmt: skip
     assert [epoch for epoch in (6, 9) if fold.captured(epoch).contaminated] == unproved

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -86,8 +86,8 @@ def begin(left: Iterable[tuple[int, LedgerRecord]], start: int) -> Entries:
     return [*kept, *(entry for entry in entries if kept and entry[0] > kept[0][0])]
 
 
-def read(entries: Iterable[tuple[int, LedgerRecord]], start: int) -> LedgerState:
-    state = LedgerState()
+def read(entries: Iterable[tuple[int, LedgerRecord]], start: int, *, history: bool = True) -> LedgerState:
+    state = LedgerState(history=history)
     for offset, record in begin(entries, start):
         state.apply(offset, record)
     return state
@@ -128,10 +128,10 @@ def test_who_starts_from_a_checkpoint_answers_like_who_read_everything(seed: int
 # -- what matters, one by one ----------------------------------------------------------------------------------------
 
 
-def behind(world: World, **how: Any) -> LedgerState:
+def behind(ledger: Sequence[LedgerRecord], *, history: bool = True, **how: Any) -> LedgerState:
     """Who starts from a checkpoint at the end of the ledger."""
-    chunks = take_checkpoint(enumerate(world.ledger), first_n=N, **how)
-    return read(enumerate(chunks, len(world.ledger)), len(world.ledger))
+    chunks = take_checkpoint(enumerate(ledger), first_n=N, **how)
+    return read(enumerate(chunks, len(ledger)), len(ledger), history=history)
 
 
 @pytest.mark.parametrize("all_gone", [True, False])
@@ -166,9 +166,7 @@ def test_chunks_stay_small_and_number_themselves(world: World) -> None:
     assert names == [(str(n), 1) for n in range(20)]
 
 
-def test_chunks_may_come_in_any_order_and_those_of_another_checkpoint_complete_nothing(
-    world: World, p: Process, q: Process
-) -> None:
+def test_chunks_in_any_order_complete_their_own_checkpoint_only(world: World, p: Process, q: Process) -> None:
     """Somebody began to write one and was lost; another took over."""
     epoch = world.take(p, q)
     begun = take_checkpoint(enumerate(world.ledger), first_n=N, chunk=3)
@@ -190,8 +188,8 @@ def test_only_the_latest_captured_snapshots_are_kept(world: World, p: Process, q
         epochs.append(world.trigger(str(k)))
         settle(p, q)
     world.append(Verdict(n=1, epoch=epochs[0], verdict="VERIFIED"))
-    assert [*behind(world, snapshots=2).snapshots] == epochs[2:]
-    state = behind(world, snapshots=0)
+    assert [*behind(world.ledger, snapshots=2).snapshots] == epochs[2:]
+    state = behind(world.ledger, snapshots=0)
     assert (state.snapshots, state.highest_epoch) == ({}, epochs[-1])
     assert not state.is_epoch(epochs[-1]), "nobody who starts here can meet it as news"
 
@@ -202,9 +200,7 @@ def test_rebalances_of_long_ago_leave_one_record() -> None:
     assert [one.offset for one in chunk.kept if isinstance(one.record, Assigned)] == [30]
 
 
-def test_what_was_contaminated_stays_so_however_long_ago_who_came_back_has_left(
-    world: World, p: Process, q: Process, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_contaminated_stays_so(world: World, p: Process, q: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """R12: who was taken for dead and comes back with work under way leaves doubts on what was captured meanwhile."""
     monkeypatch.setattr("snapkafka.protocol.ledger_state.KEEP_LEFT", 0)
     p.start(A, 0)
@@ -217,7 +213,7 @@ def test_what_was_contaminated_stays_so_however_long_ago_who_came_back_has_left(
     assert world.snapshot(epoch).contaminated
     p.feed(StopAsked())
     heir.give(A, generation=2)
-    state = behind(world)
+    state = behind(world.ledger)
     assert state.snapshots[epoch].contaminated == world.snapshot(epoch).contaminated
     assert {*state.processes} == {void, p.id, q.id, heir.id}
 
@@ -254,9 +250,7 @@ def test_chunks_get_smaller_until_they_fit(world: World, kept_at_most: int, chun
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_a_process_joins_where_the_ledger_begins_with_a_checkpoint(
-    world: World, p: Process, q: Process, before: bool
-) -> None:
+def test_a_process_joins_behind_a_checkpoint(world: World, p: Process, q: Process, before: bool) -> None:
     """It has the epoch of all that was triggered before."""
     epoch = world.take(p, q)
     chunks = take_checkpoint(enumerate(world.ledger), first_n=N, chunk=2)

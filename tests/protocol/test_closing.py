@@ -1,10 +1,11 @@
-"""R7 and R8: when a process reports, what its `Report` says, and channels as offsets."""
+"""R7, R8 and R15: when a process reports, what its `Report` says, channels as offsets, records without our header."""
 
 from __future__ import annotations
 
 import pytest
 
 from snapkafka.protocol import (
+    SENT_BARE,
     TOPIC_RECREATED,
     Abort,
     AppendToLedger,
@@ -14,7 +15,6 @@ from snapkafka.protocol import (
     Hello,
     InputTopic,
     LedgerRead,
-    LogEnd,
     MarkerSettled,
     OldTopic,
     RecordMet,
@@ -25,6 +25,7 @@ from snapkafka.protocol import (
     SeqRange,
     StartTimer,
     Status,
+    StopAsked,
     Table,
     TopicPartition,
     TurnedRed,
@@ -32,7 +33,7 @@ from snapkafka.protocol import (
 from snapkafka.protocol.ledger_fold import KEEP_DECIDED
 from snapkafka.protocol.sent import RANGES_MAX
 
-from .world import A, B, Process, World, records, settle
+from .world import A, B, Process, Stored, World, log_ends, records, settle
 
 
 def test_r7_who_has_sent_nothing_and_reads_nothing_asks_the_broker_for_nothing(world: World) -> None:
@@ -48,9 +49,7 @@ def test_r7_who_has_sent_nothing_and_reads_nothing_asks_the_broker_for_nothing(w
     assert report.assigned == -1, "no inputs yet"
 
 
-def test_r7_a_white_send_that_will_leave_as_another_or_never_aborts(
-    world: World, p: Process, q: Process
-) -> None:
+def test_r7_a_white_send_that_is_given_up_aborts(world: World, p: Process, q: Process) -> None:
     """R7: A failed white send means no `Report`. So does one that was given up with its
     transaction; the next snapshot does not wait for it."""
     white = p.machine.send_entered(p.start(A, 0))
@@ -88,14 +87,12 @@ def test_no_marker_goes_into_a_changelog(world: World, p: Process, q: Process) -
     p.send(changelog)
     p.send(B)
     epoch = world.take(p, q, marker_topics=("a", "b", changelog.topic))
-    assert [record.marker for record in world.log(changelog)] == [False]
-    assert [record.marker for record in world.log(B)] == [False, True]
+    assert [record.marker for record in world.logs[changelog]] == [False]
+    assert [record.marker for record in world.logs[B]] == [False, True]
     assert world.snapshot(epoch).captured_at is not None
 
 
-def test_r15_a_marker_that_cannot_be_sent_by_who_was_taken_for_dead_meanwhile_harms_nobody(
-    world: World, p: Process, q: Process
-) -> None:
+def test_r15_a_failed_marker_of_who_is_dead_harms_nobody(world: World, p: Process, q: Process) -> None:
     """It is told in the midst of a send of the app's: what is raised here the app would get."""
     p.start(A, 0)
     epoch = world.take(p, q)
@@ -114,9 +111,7 @@ def sent_in(world: World, p: Process, q: Process) -> SentEnd:
     return sent
 
 
-def test_r15_a_memory_of_failed_sends_that_overflows_names_more_of_them_never_less(
-    world: World, p: Process, q: Process
-) -> None:
+def test_r15_an_overflowing_memory_names_more_never_less(world: World, p: Process, q: Process) -> None:
     """Design, section 11: bounded memories weaken a verdict when they overflow; they never accuse."""
     failed = dict[int, SendOutcome]()
     for n in range(5 * RANGES_MAX):
@@ -136,9 +131,7 @@ def test_r15_a_memory_of_failed_sends_that_overflows_names_more_of_them_never_le
 
 
 @pytest.mark.parametrize(("refused", "marker", "landed"), [(False, 9, 9), (False, -1, 0), (True, 9, 0)])
-def test_r7_what_landed_of_unknown_results_counts_below_the_marker(
-    refused: bool, marker: int, landed: int
-) -> None:
+def test_r7_unknown_results_count_below_the_marker(refused: bool, marker: int, landed: int) -> None:
     lost = (SeqRange(first=3, last=4, refused=refused),)
     sent = SentEnd(topic="b", partition=0, white_end=1, last_seq=2, marker=marker, unacknowledged=lost)
     assert sent.landed_end == landed
@@ -200,7 +193,7 @@ def test_a_cut_for_a_snapshot_that_is_long_forgotten_still_closes_for_an_older_o
 
 def test_r8_an_end_that_the_author_may_not_read_is_not_known(world: World, p: Process, q: Process) -> None:
     p.end(p.start(A, 0))
-    epoch = world.take(p, q, ends=(LogEnd(topic="b", partition=0, end=5),))
+    epoch = world.take(p, q, ends=log_ends((B, 5)))
     cuts = world.fold.captured(epoch).inputs
     assert [(cut.topic, cut.log_end, cut.end_known) for cut in cuts] == [("a", 1, False), ("b", 5, True)]
 
@@ -253,3 +246,72 @@ def test_r7_acknowledgements_of_the_old_topic_that_come_late_stand_for_nothing()
     sent.acked(0, 81, 0)
     assert sent.white(1) == (82, 2)
     assert sent.unacknowledged == ()
+
+
+# -- records that left without our header --------------------------------------------------------------------------
+
+
+def send_bare(process: Process, tp: TopicPartition) -> int:
+    """As a driver does it: nothing is stamped, the machine is told when it leaves and when it is acknowledged."""
+    effect = process.machine.send_entered(None)
+    log = process.world.logs[tp]
+    log.append(Stored(-1, 0, -1))
+    process.do(process.machine.left_unstamped(tp))
+    process.do(process.machine.send_appended(effect))
+    process.do(process.machine.settled(effect, tp, None, SendOutcome.ACKED, offset=len(log) - 1))
+    return len(log)
+
+
+def test_r15_a_new_identity_answers_for_bare_records_of_the_old(world: World, p: Process, q: Process) -> None:
+    send_bare(p, B)
+    world.append(Dead(process=q.id, n=20_000, dead=p.id))
+    p.catch_up()
+    p.join()
+    p.give(A)
+    epoch = world.take(p, q)
+    assert world.failure(epoch).code == SENT_BARE
+
+
+def test_r15_seqs_of_bare_records_are_given_again_or_listed(world: World, p: Process, q: Process) -> None:
+    stamped = [p.send(B).seq for _ in range(3)]
+    p.machine.colours.sent_to(B).unused(1, 2)
+    assert [p.send(B).seq for _ in range(2)] == stamped[1:]
+    p.machine.colours.sent_to(B).unused(0, 0)
+    assert [(r.first, r.last) for r in p.machine.colours.sent[B].unacknowledged] == [(0, 0)], (
+        "later ones are out"
+    )
+    q.feed(StopAsked())
+
+
+def test_r7_a_bare_record_that_fails_while_a_cut_is_open_aborts(world: World, p: Process, q: Process) -> None:
+    event = p.start(A, 0)
+    effect = p.machine.send_entered(event)
+    epoch = world.trigger()
+    p.catch_up()
+    p.do(p.machine.send_appended(effect))
+    p.do(p.machine.settled(effect, B, None, SendOutcome.REFUSED))
+    p.end(event)
+    settle(p, q)
+    assert world.failure(epoch).code == "send-failed"
+
+
+def test_r7_a_seq_that_is_given_back_behind_a_failed_record_is_listed(world: World, p: Process) -> None:
+    """It cannot be given out again, as later ones were. The bare record gets a seq of its own, or it would be lost
+    without a trace."""
+    bare, stamped = p.machine.send_entered(None), p.machine.send_entered(None)
+    seq = p.machine.send_stamped(stamped, B)
+    p.do(p.machine.send_appended(bare))
+    p.do(p.machine.settled(bare, B, None, SendOutcome.REFUSED))
+    p.machine.send_unstamped(stamped, B, seq)
+    p.do(p.machine.send_withdrawn(stamped))
+    listed = [(r.first, r.last, r.refused, r.undone) for r in p.machine.colours.sent[B].unacknowledged]
+    assert listed == [(seq, seq, True, True), (seq + 1, seq + 1, True, False)]
+
+
+def test_r15_bare_changes_of_a_table_are_in_its_state(world: World, p: Process, q: Process) -> None:
+    changelog = TopicPartition("p-t-changelog", 0)
+    p.send(changelog)
+    end = send_bare(p, changelog)
+    epoch = world.take(p, q)
+    captured = world.fold.captured(epoch)
+    assert [(cut.process, cut.end) for cut in captured.changelogs if cut.app == "p"] == [(p.id, end)]

@@ -9,7 +9,6 @@ from snapkafka.protocol import (
     Abort,
     Cause,
     InputsRevoked,
-    LogEnd,
     ReadLedgerTo,
     RecordMet,
     Report,
@@ -21,7 +20,7 @@ from snapkafka.protocol.cut import SKIPPED_MAX
 from snapkafka.protocol.records import Skipped, WhyUnread
 
 from .steps import Play
-from .world import A, B, Process, World, records, settle
+from .world import A, B, Process, World, log_ends, records, settle
 
 
 def test_r3_of_two_agents_each_has_its_own_position(world: World) -> None:
@@ -39,9 +38,7 @@ def test_r3_of_two_agents_each_has_its_own_position(world: World) -> None:
 
 
 @pytest.mark.parametrize(("hear", "asks"), [("headers", True), ("ledger", True), ("markers", False)])
-def test_r2_who_may_not_hear_it_from_there_reads_on_only_if_the_ledger_may_announce_it(
-    world: World, hear: str, asks: bool
-) -> None:
+def test_r2_who_may_not_hear_it_reads_on_if_the_ledger_may_tell(world: World, hear: str, asks: bool) -> None:
     """`hear` is for tests and proof: by headers, or by the ledger itself; who hears markers only takes red in."""
     q = Process(world, "q", (B,), hear=frozenset({hear}))
     world.trigger()
@@ -79,13 +76,11 @@ def test_r3_what_cannot_be_told_or_is_too_much_is_one_item(world: World) -> None
 
 
 @pytest.mark.parametrize(("kept", "until"), [(None, 3), (2, 2), (1, 0)])
-def test_r10_events_whose_effects_were_undone_are_no_replays(
-    world: World, kept: int | None, until: int
-) -> None:
+def test_r10_undone_events_are_no_replays(world: World, kept: int | None, until: int) -> None:
     p = Process(world, "p", (A,))
     for offset in range(3):
         p.end(p.start(A, offset))
-    undone_from = None if kept is None else (LogEnd(topic="a", partition=0, end=kept),)
+    undone_from = None if kept is None else log_ends((A, kept))
     p.feed(InputsRevoked(undone_from=undone_from))
     p.give(A, positions={A: 1})
     assert [position.replay_until for position in p.machine.positions.note()] == [until]
@@ -109,9 +104,7 @@ ORDERS = {
 
 
 @pytest.mark.parametrize("name", ORDERS)
-def test_r3_a_captured_snapshot_stays_so_and_says_that_records_came_out_of_order(
-    world: World, p: Process, q: Process, name: str
-) -> None:
+def test_r3_records_out_of_order_leave_it_captured(world: World, p: Process, q: Process, name: str) -> None:
     steps, void = ORDERS[name]
     play = Play(world, p, q)
     play.run(steps)
@@ -122,9 +115,7 @@ def test_r3_a_captured_snapshot_stays_so_and_says_that_records_came_out_of_order
     assert len(records(play.p, Abort)) == sum(void)
 
 
-def test_a_record_that_comes_after_a_later_one_fails_the_open_snapshot_and_names_the_channel(
-    world: World, p: Process, q: Process
-) -> None:
+def test_a_record_after_a_later_one_fails_the_open_snapshot(world: World, p: Process, q: Process) -> None:
     running = [p.start(A, 0), p.start(A, 2)]
     epoch = world.take(p, q)
     assert world.snapshot(epoch).open, "white events run"

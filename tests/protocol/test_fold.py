@@ -14,6 +14,7 @@ from snapkafka.protocol import (
     Dead,
     Hello,
     InputTopic,
+    LedgerRecord,
     LedgerState,
     Pause,
     Position,
@@ -28,6 +29,8 @@ from snapkafka.protocol import (
     Trigger,
     Verdict,
 )
+from snapkafka.sim import played
+from snapkafka.wire import decode, encode
 
 from .world import A, B, Process, World, fold_of
 
@@ -146,9 +149,7 @@ def test_r15_a_pause_fails_what_runs_and_refuses_what_comes(world: World, p: Pro
     assert not world.fold.is_epoch(refused)
 
 
-def test_a_fold_without_history_still_expects_a_stopped_app_whoever_else_left(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_fold_without_history_still_expects_a_stopped_app(monkeypatch: pytest.MonkeyPatch) -> None:
     """R11: expected inputs: stopped apps not retired. The same for every reader, however much it forgets."""
     monkeypatch.setattr("snapkafka.protocol.ledger_fold.KEEP_LEFT", 2)
     stopped = Hello(n=1, app="p", inputs=(InputTopic(topic="a", partitions=1),))
@@ -231,3 +232,33 @@ def test_r11_an_input_that_was_taken_up_later_is_expected_like_any_other() -> No
     (snapshot,) = fold.snapshots.values()
     assert snapshot.expected == {("payments", TO_PAY)}
     assert snapshot.apps == {"payments": frozenset({"to-pay"})}
+
+
+# -- every reader of a ledger folds it to the same state, whatever of it he reads -----------------------------------
+
+#: What a participant goes by, of each snapshot and of all.
+OF_EACH = ["status", "failure", "failed_at", "captured_at", "contaminated", "required", "expected", "earlier"]
+OF_ALL = ["end", "highest_epoch", "processes", "readers", "paused"]
+
+
+def gone_by(state: LedgerState) -> tuple[object, ...]:
+    views = {epoch: [getattr(view, it) for it in OF_EACH] for epoch, view in state.snapshots.items()}
+    return views, state.taken(), [getattr(state, it) for it in OF_ALL]
+
+
+def unreadable(record: LedgerRecord) -> LedgerRecord:
+    """The record as it is read; a report, with damaged ends."""
+    return decode(encode(record)[:-1] + b"\xff") if isinstance(record, Report) else record
+
+
+@pytest.mark.parametrize("history", [True, False])
+@pytest.mark.parametrize("start", range(0, 60, 10))
+def test_r11_who_reads_all_and_who_reads_no_ends_fold_alike(start: int, history: bool) -> None:
+    """A worker leaves the ends of others unread; here they could not even be read."""
+    reports = 0
+    for seed in range(start, start + 10):
+        records = played(seed)[0].broker.ledger
+        reports += sum(isinstance(record, Report) for record in records)
+        whole = gone_by(fold_of(*records, history=history))
+        assert gone_by(fold_of(*map(unreadable, records), history=history)) == whole
+    assert reports > 20

@@ -6,18 +6,22 @@ from collections.abc import Callable
 
 import pytest
 
+from snapkafka.checks import CutView, LogRecord
 from snapkafka.protocol import (
+    APP_RUNS_WITHOUT,
     INPUT_MOVED,
     INPUT_UNASSIGNED,
     NOBODY,
     UNKNOWN_PARTITION,
     Absence,
     AppendHello,
+    Bye,
     Dead,
     Event,
     InputsRevoked,
     LedgerRecreated,
     MarkerMet,
+    RanWithout,
     RecordMet,
     StartTimer,
     Status,
@@ -26,13 +30,12 @@ from snapkafka.protocol import (
     TopicPartition,
 )
 from snapkafka.protocol.offsets import SOMEBODY
+from tests.worlds.list_checks import v5
 
-from .world import A, B, Process, World, settle
+from .world import A, B, Process, World, fold_of, settle
 
 
-def test_r12_a_new_life_keeps_nothing_of_the_old_but_what_it_has_under_way(
-    world: World, p: Process, q: Process
-) -> None:
+def test_r12_a_new_life_keeps_only_what_is_under_way(world: World, p: Process, q: Process) -> None:
     """R12: a process that reads its own `Dead` takes a new identity before it sends again; what is under way from the
     old one is nobody's colour, so a snapshot is aborted by name as long as it lasts, and no longer."""
     changelog = TopicPartition("p-t-changelog", 0)
@@ -145,9 +148,7 @@ def test_r11_who_has_work_under_way_when_its_ledger_is_recreated_says_so(world: 
     assert p.feed(LedgerRecreated()) == [AppendHello(void=void, was=SOMEBODY if busy else NOBODY)]
 
 
-def test_r11_an_epoch_that_was_aborted_in_a_ledger_that_is_gone_is_another_one_in_the_next(
-    world: World,
-) -> None:
+def test_r11_an_epoch_of_a_ledger_that_is_gone_is_another_one(world: World) -> None:
     p = Process(world, "p")
     event = p.start(A, 0)
     epoch = world.take(p)
@@ -163,9 +164,7 @@ def test_r11_an_epoch_that_was_aborted_in_a_ledger_that_is_gone_is_another_one_i
 # -- when a snapshot is captured, when it failed -------------------------------------------------------------------
 
 
-def test_r7_white_records_in_a_partition_that_nobody_has_named_fail_a_snapshot_but_no_earlier_one(
-    world: World, p: Process, q: Process
-) -> None:
+def test_r7_white_in_an_unnamed_partition_fails_later_ones_only(world: World, p: Process, q: Process) -> None:
     event = q.start(B, 0)
     earlier = world.take(p, q, name="earlier")
     p.send(TopicPartition("b", 1))
@@ -176,9 +175,7 @@ def test_r7_white_records_in_a_partition_that_nobody_has_named_fail_a_snapshot_b
     assert world.snapshot(earlier).status is Status.CAPTURED
 
 
-def test_r9_an_input_whose_reader_has_left_is_expected_and_fails_the_snapshot_by_name(
-    world: World, p: Process, q: Process
-) -> None:
+def test_r9_an_input_whose_reader_has_left_fails_the_snapshot(world: World, p: Process, q: Process) -> None:
     """Also one that was added since, and is in no `Hello`: messages may lie in it."""
     added = TopicPartition("b", 1)
     other = Process(world, "q", inputs=(B,), assign=False)
@@ -217,3 +214,65 @@ def test_r12_what_a_report_waits_for(
     epoch = world.take(p, q)
     q.feed(TimerExpired(epoch=epoch))
     assert world.failure(epoch).culprit == f"process {q.id} of app q: {what}"
+
+
+# -- who runs without taking part (R10, R15) -------------------------------------------------------------------------
+
+
+def test_r10_what_was_captured_while_somebody_stood_down_unread_cannot_be_proven(world: World) -> None:
+    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
+    settle(p, q)
+    epoch = world.take(p, q)
+    captured_at = world.snapshot(epoch).captured_at
+    assert captured_at is not None
+    for since, contaminated in ((captured_at + 1, False), (captured_at, True)):
+        fold = fold_of(*world.ledger, Bye(process=p.id, n=1_000, goes_on=True, since=since))
+        assert bool(fold.snapshots[epoch].contaminated) is contaminated
+
+
+def test_r10_who_ran_before_its_hello_contaminates_what_was_captured_meanwhile(world: World) -> None:
+    """Its `Hello` lands late; what was captured before it ran is as good as ever."""
+    q = Process(world, "q", (B,))
+    early = world.take(q, name="before it ran")
+    since = len(world.ledger)
+    epoch = world.take(q, name="meanwhile")
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    under_way = world.trigger("under way")
+    p = Process(world, "p", (A,))
+    p.feed(RanWithout(since=since))
+    assert "ran before its Hello" in world.snapshot(epoch).contaminated
+    assert not world.snapshot(early).contaminated
+    assert world.snapshot(under_way).failure.code == APP_RUNS_WITHOUT  # type: ignore[union-attr]
+
+
+def test_r15_who_stands_down_before_its_hello_is_read_withdraws_when_it_is(world: World) -> None:
+    """Before, nobody knew that it took no part, and every snapshot waited for it until its time was over."""
+    p = Process(world, "p", (A,), join=False)
+    p.append_hello()
+    assert p.machine.stand_down("failed to join") == []
+    p.catch_up()
+    assert p.machine.process is None
+    bye = world.ledger[-1]
+    assert isinstance(bye, Bye)
+    assert (bye.process, bye.goes_on, bye.reason) == (0, True, "failed to join")
+    assert "because it failed to join" in world.failure(world.trigger()).reason
+
+
+@pytest.mark.parametrize(("reset_to", "listed"), [(1, ["replayed", "replayed"]), (3, []), (9, [])])
+def test_r10_offsets_that_were_reset_are_replays(world: World, reset_to: int, listed: list[str]) -> None:
+    """App p ran offsets 0 to 2 of `a`, stopped, and somebody set its group to another offset: that is where it goes on.
+    What it did of events past that is listed; what is skipped was never run, and nobody is accused for it."""
+    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
+    for offset in range(3):
+        event = p.start(A, offset)
+        p.send(B, event)
+        p.end(event)
+    p.feed(StopAsked())
+    settle(p, q)
+    epoch = world.take(q, stopped=world.stopped({A: reset_to}))
+    assert world.snapshot(epoch).captured_at is not None
+    view = CutView(world.fold.captured(epoch))
+    source = next(source for source in view.captured.inputs if source.app == "p")
+    assert (source.position, source.earlier) == (reset_to, (p.id,))
+    log = [LogRecord(*B, offset, p.id, 0, offset, cause=(A, offset)) for offset in range(3)]
+    assert [finding.kind for finding in v5(view, log)] == listed

@@ -27,20 +27,15 @@ from .world import A, B, Process, World
 
 HELD, STUCK = TopicPartition("held", 0), TopicPartition("stuck", 0)
 SNAPSHOTS = 1000
-TOLERANCE = (
-    SNAPSHOTS  # numbers get longer; an element that stays for each snapshot takes some bytes each time
-)
+#: Numbers get longer; an element that stays for each snapshot takes some bytes each time.
+TOLERANCE = SNAPSHOTS
 WARM = 200  # until then memory may grow: what is remembered of the latest is bounded, not nothing
 
 
 @pytest.fixture(autouse=True)
 def bounds_that_are_reached_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, bound in (
-        ("ledger_fold.KEEP_NAMES", 50),
-        ("ledger_fold.KEEP_DECIDED", 10),
-        ("ledger_fold.KEEP_LEFT", 20),
-    ):
-        monkeypatch.setattr(f"snapkafka.protocol.{name}", bound)
+    for name, bound in {"KEEP_NAMES": 50, "KEEP_DECIDED": 10, "KEEP_LEFT": 20}.items():
+        monkeypatch.setattr(f"snapkafka.protocol.ledger_fold.{name}", bound)
 
 
 def size(*things: object) -> int:

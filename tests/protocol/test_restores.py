@@ -13,23 +13,20 @@ from snapkafka.protocol import (
     Fork,
     Hello,
     InputTopic,
-    LedgerRecord,
     LedgerState,
-    LogEnd,
     Pause,
     Restore,
     RestoreView,
     TopicId,
     TopicPartition,
     fork_problem,
-    from_checkpoint,
     prefixed,
-    take_checkpoint,
 )
 from snapkafka.protocol.forking import fork_of, of_fork
 from snapkafka.protocol.restores import Base
 
-from .world import A, B, Process, World, settle
+from .test_checkpoints import behind
+from .world import A, B, Process, World, log_ends, settle
 
 
 def say(world: World, stage: Any, plan: str = "r", **fields: Any) -> int:
@@ -51,14 +48,10 @@ def opened(world: World, plan: str = "r", **fields: Any) -> int:
     return author
 
 
-def ends(*places: tuple[TopicPartition, int]) -> tuple[LogEnd, ...]:
-    return tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in places)
-
-
 def done(
     world: World, author: int, *places: tuple[TopicPartition, int], plan: str = "r", **fields: Any
 ) -> int:
-    return say(world, "done", plan, author=author, ends=ends(*places), **fields)
+    return say(world, "done", plan, author=author, ends=log_ends(*places), **fields)
 
 
 def at(offset: int, *above: int, agent: str = "agent", tp: TopicPartition = B) -> AgentPosition:
@@ -147,7 +140,7 @@ def test_who_ran_before_the_commit_point_takes_another_identity(world: World) ->
 def appending(world: World, *places: tuple[TopicPartition, int], plan: str = "r", **fields: Any) -> int:
     """A plan that is about to append behind these ends; its author."""
     author = opened(world, plan, **fields)
-    say(world, "appending", plan, author=author, ends=ends(*places))
+    say(world, "appending", plan, author=author, ends=log_ends(*places))
     return author
 
 
@@ -259,9 +252,7 @@ def test_rules_of_a_restore_are_over_when_their_topic_was_recreated(world: World
     assert fold.restores.restored("b") == {"r"}
 
 
-def test_where_they_start_is_known_behind_a_checkpoint_and_to_who_forgets(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_where_they_start_is_known_behind_a_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many restores of others came later, and whoever reads: a worker that starts a year after it, too."""
     monkeypatch.setattr("snapkafka.protocol.ledger_state.KEEP_LEFT", 0)
     world = World(fold=LedgerState(history=False))
@@ -269,11 +260,7 @@ def test_where_they_start_is_known_behind_a_checkpoint_and_to_who_forgets(
     for number in range(3):
         author = opened(world, f"of c {number}", apps=("c",))
         done(world, author, (A, number), plan=f"of c {number}", apps=("c",))
-    ledger = list(enumerate(world.ledger))
-    late = LedgerState(history=False)
-    for kept in from_checkpoint(take_checkpoint(ledger, first_n=10**6, chunk=3, snapshots=1), len(ledger)):
-        late.apply(kept.offset, kept.record)
-    late.apply(len(ledger), None)
+    late = behind(world.ledger, history=False, chunk=3, snapshots=1)
     assert late.restores.starts("b") == {B: 2} == world.fold.restores.starts("b")
     assert late.restores.rules("b", B) == world.fold.restores.rules("b", B) != {}
 
@@ -316,8 +303,4 @@ def test_no_fork_has_the_names_of_another() -> None:
 
 def test_a_checkpoint_keeps_whose_fork_a_ledger_is_of() -> None:
     begun = Fork(n=1, plan="p", fork="a")
-    ledger: list[LedgerRecord] = [begun, Fork(n=2, plan="q", fork="b"), Pause(n=5, paused=True)]
-    fresh = LedgerState()
-    for kept in from_checkpoint(take_checkpoint(enumerate(ledger), first_n=100), 3):
-        fresh.apply(kept.offset, kept.record)
-    assert fresh.fork == begun
+    assert behind([begun, Fork(n=2, plan="q", fork="b"), Pause(n=5, paused=True)]).fork == begun

@@ -136,9 +136,7 @@ class World:
     def ends(self) -> tuple[LogEnd, ...]:
         """The ends of all inputs."""
         tps = {tp for _, tp in self.fold.inputs_of(self.fold.standing())}
-        return tuple(
-            LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.log(tp))) for tp in sorted(tps)
-        )
+        return log_ends(*((tp, len(self.logs[tp])) for tp in sorted(tps)))
 
     def stopped(self, committed: dict[TopicPartition, int] | None = None) -> tuple[StoppedApp, ...]:
         """The apps that do not run, at their beginnings or at what they have committed."""
@@ -152,7 +150,7 @@ class World:
                     for _, tp in sorted(self.fold.inputs_of([view]))
                 ),
                 changelogs=tuple(
-                    ChangelogEnd(table=name, topic=tp.topic, partition=tp.partition, end=len(self.log(tp)))
+                    ChangelogEnd(table=name, topic=tp.topic, partition=tp.partition, end=len(self.logs[tp]))
                     for name, tp in self.fold.changelogs_of(view)
                 ),
             )
@@ -166,9 +164,6 @@ class World:
         found = self.snapshot(epoch).failure
         assert found is not None
         return found
-
-    def log(self, tp: TopicPartition) -> list[Stored]:
-        return self.logs[tp]
 
     def log_records(self) -> list[LogRecord]:
         return [
@@ -265,7 +260,7 @@ class Process:
                 table=table.name,
                 topic=tp.topic,
                 partition=tp.partition,
-                end=len(self.world.log(tp)) if recovered is None else recovered,
+                end=len(self.world.logs[tp]) if recovered is None else recovered,
             )
             for table, tp in logs
         )
@@ -311,7 +306,7 @@ class Process:
             self.do(self.held.pop(kind, ()))
 
     def send_marker(self, action: SendMarkers, tp: TopicPartition) -> None:
-        log, seq = self.world.log(tp), self.machine.colours.stamp(tp)
+        log, seq = self.world.logs[tp], self.machine.colours.stamp(tp)
         log.append(Stored(self.id, action.epoch, seq, marker=True, previous=action.previous))
         which = words.epochs(action.previous, action.epoch, self.world)
         self.world.tell(f"{tp}@{len(log) - 1}: marker of {self.name} for {which}")
@@ -328,7 +323,7 @@ class Process:
 
     def come_to(self, tp: TopicPartition, offset: int) -> Stored:
         """The record at this offset is about to be taken in, as every reader of a partition does it."""
-        stored = self.world.log(tp)[offset]
+        stored = self.world.logs[tp][offset]
         sender, epoch, previous = stored.process, stored.epoch, stored.previous
         if stored.marker:
             self.meet(MarkerMet(epoch=epoch))
@@ -363,7 +358,7 @@ class Process:
 
     def leave(self, sending: Sending) -> Stored:
         """Stamp and append."""
-        log = self.world.log(sending.tp)
+        log = self.world.logs[sending.tp]
         sending.seq, sending.offset = self.machine.send_stamped(sending.effect, sending.tp), len(log)
         log.append(Stored(self.id, sending.effect.epoch, sending.seq, name=sending.name))
         self.unacked.append(sending)
@@ -390,6 +385,10 @@ def fold_of(*records: object, history: bool = True) -> LedgerState:
     for record in records:
         fold.apply(fold.end, record)  # type: ignore[arg-type]
     return fold
+
+
+def log_ends(*places: tuple[TopicPartition, int]) -> tuple[LogEnd, ...]:
+    return tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in places)
 
 
 def settle(*processes: Process) -> None:

@@ -17,7 +17,6 @@ from snapkafka.protocol import (
     Hello,
     LedgerRecord,
     LedgerState,
-    LogEnd,
     Pause,
     Restore,
     RestoreStage,
@@ -26,7 +25,7 @@ from snapkafka.protocol import (
     Verdict,
 )
 from snapkafka.sim import played
-from tests.protocol.world import fold_of
+from tests.protocol.world import fold_of, log_ends
 
 #: What is appended, and how often beside the rest.
 KINDS = dict.fromkeys(("verdict", "abort", "repeat", "joins"), 3) | {"trigger": 5, "restore": 5, "pause": 1}
@@ -93,7 +92,7 @@ def _restore(fold: LedgerState, rng: random.Random, n: int, hello: Hello) -> Led
         stage=rng.choice(stages) if rng.random() < 0.85 else "aborted",
         apps=(hello.app,),
         author=rng.choice([NOBODY, *authors[-1:], *authors[-1:], *([plan.author] if plan else ())]),
-        ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=5) for tp in tps),
+        ends=log_ends(*((tp, 5) for tp in tps)),
         positions=tuple(
             AgentPosition(app=hello.app, agent="*", topic=tp.topic, partition=tp.partition, offset=4)
             for tp in tps

@@ -21,7 +21,8 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from snapkafka.protocol import NOBODY, RESTORE, AgentPosition, Bye, LogEnd, Restore, Rule, TopicId
+from snapkafka.protocol import NOBODY, RESTORE, AgentPosition, Bye, Restore, Rule, TopicId
+from tests.protocol.world import log_ends
 
 from .restore_world import AGENTS, CHANGELOG, INPUT, Cut, SimMessage, SimWritten, SmallWorld
 
@@ -302,10 +303,7 @@ class RestoreWorld(SmallWorld):
         if not mine():
             return
         base, state_base = len(self.log), len(self.changelog)
-        ends = (
-            LogEnd(topic=INPUT.topic, partition=0, end=base),
-            LogEnd(topic=CHANGELOG.topic, partition=0, end=state_base),
-        )
+        ends = log_ends((INPUT, base), (CHANGELOG, state_base))
         yield
         if not mine():
             return

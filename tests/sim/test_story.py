@@ -117,9 +117,7 @@ def test_the_teaching_run_with_more_initiators(name: str) -> None:
     same_as_textbook({**scenario, "steps": apart})
 
 
-def test_a_process_that_no_marker_path_reaches_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_process_out_of_reach_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is not waited for in silence, and it is not made up either: N4 has no channel that leads to it."""
     file = tmp_path / "s.json"
     system = {"processes": ["N1", "N2", "N4"], "channels": [["N1", "N2"], ["N4", "N2"]]}

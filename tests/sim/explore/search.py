@@ -16,7 +16,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from snapkafka.checks import Verdict
 from snapkafka.sim import runs
@@ -28,6 +28,8 @@ from .small import SmallWorld
 #: Of one snapshot: its id, how it ended, and what it holds.
 End = tuple[str, str, tuple[Any, ...]]
 Order = Callable[[ExploredWorld, list[Choice]], Iterator[Choice]]
+#: A hunt gives up after so many states: a violation shows in many runs, so that another order is the better try.
+HUNTED_MAX: Final = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,35 +66,23 @@ class Found:
 
 
 def _order(seed: int) -> Order:
-    """Return an order of choices. All are tried in the end; but a violation may show sooner in another order.
-
-    Args:
-        seed: even: at random. Odd: each kind of step of each process has a random urgency for the whole run, so that
-            some step is late throughout.
-    """
+    """Return an order of choices: each kind of step of each process has an urgency for the whole run, so that some step
+    is late throughout."""
     rng = random.Random(seed)
     urgency: dict[tuple[int, str], float] = {}
 
     def order(world: ExploredWorld, options: list[Choice]) -> Iterator[Choice]:
-        if len(options) > 1 and seed % 2:
+        if len(options) > 1:
             options.sort(key=lambda c: urgency.setdefault((c.process, world.finely(c)), rng.random()))
             if rng.random() < 0.15:
                 options.insert(0, options.pop(rng.randrange(len(options))))
-        elif len(options) > 1:
-            rng.shuffle(options)
         return iter(options)
 
     return order
 
 
 def explore(
-    small: SmallWorld,
-    *,
-    hashing: bool = True,
-    reduced: bool = True,
-    states_max: int = 10**9,
-    seed: int | None = None,
-    first: bool = False,
+    small: SmallWorld, *, hashing: bool = True, reduced: bool = True, hunt: int | None = None
 ) -> Found:
     """Go through all interleavings.
 
@@ -100,16 +90,14 @@ def explore(
         small: the world.
         hashing: do not enter a state again.
         reduced: leave out orders that make no difference (`SmallWorld.choices`).
-        states_max: give up after so many.
-        seed: of the order in which choices are tried; None: as they come.
-        first: stop at the first violation.
+        hunt: look for one violation only, in an order that is drawn by this seed, and not for long.
     """
-    order: Order = (lambda _, options: iter(options)) if seed is None else _order(seed)
+    order: Order = (lambda _, options: iter(options)) if hunt is None else _order(hunt)
     collecting = gc.isenabled()
     gc.disable()  # nothing here is circular, and the collector would scan what is kept again and again
     found, root, path = Found(), small.root(), list[Choice]()
     seen, worlds, stack = {root.key()}, [root], [order(root, small.choices(root, reduced=reduced))]
-    while stack and found.states < states_max and not (first and found.violations):
+    while stack and (hunt is None or (found.states < HUNTED_MAX and not found.violations)):
         choice = next(stack[-1], None)
         if choice is None:
             stack.pop(), worlds.pop()

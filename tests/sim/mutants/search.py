@@ -12,9 +12,7 @@ from tests.sim.explore.small import WORLDS
 
 from .table import CAUSAL, Mutant
 
-#: In a small world a mutant is sought depth first, in an order drawn by a seed, and from the root again after so many
-#: states: a violation shows in many runs, and any of them will do. As many orders are tried.
-STATES_MAX: Final = 150
+#: So many orders of a small world are tried.
 ORDERS_MAX: Final = 300
 
 
@@ -47,8 +45,7 @@ def catch(mutant: Mutant) -> tuple[str, ...] | None:
         return tuple(mutant.path.split("; "))
     for order in range(ORDERS_MAX):
         with mutant.patch():
-            found = explore(WORLDS[mutant.small], states_max=STATES_MAX, seed=order, first=True)
-        for broken in found.violations:
-            if broken.rule in CAUSAL:
-                return broken.choices
+            found = explore(WORLDS[mutant.small], hunt=order)
+        if chosen := next((broken.choices for broken in found.violations if broken.rule in CAUSAL), ()):
+            return chosen
     return None

@@ -101,10 +101,8 @@ def test_avro_of_apache_reads_and_fingerprints_them(record: LedgerRecord) -> Non
         assert (rest["cut_us"], len(rest["sent"]["topic"])) == (record.cut_us, len(record.sent))
 
 
-def test_what_the_last_release_wrote_is_read_and_new_fields_take_their_defaults(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Also a field of a list that is columns, and a field that we have given up since."""
+def test_what_the_last_release_wrote_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New fields take their defaults, also one of a list that is columns; one that we have given up is skipped."""
 
     def old(kind: str, without: str, plain: Any) -> tuple[Any, bytes]:
         """Write the same by the schema of an earlier release."""
@@ -159,9 +157,7 @@ def test_garbage_is_undecodable(data: bytes | None) -> None:
 
 @given(st.binary(max_size=60), ANY_RECORD, st.data())
 @settings(max_examples=300, deadline=None)
-def test_no_bytes_whatever_raise_anything_else(
-    body: bytes, record: LedgerRecord, data: st.DataObject
-) -> None:
+def test_no_bytes_raise_anything_else(body: bytes, record: LedgerRecord, data: st.DataObject) -> None:
     """Any bytes, any behind the mark of a type, and a record with one flipped bit."""
     flipped = bytearray(whole := encode(record))
     flipped[data.draw(st.integers(0, len(whole) - 1))] ^= 1 << data.draw(st.integers(0, 7))
@@ -186,9 +182,7 @@ def test_the_ends_of_a_report_are_read_once_somebody_asks_for_one(monkeypatch: p
 
 
 @pytest.mark.parametrize("how", ["bytes", "columns", "no column", "another record"])
-def test_a_report_with_damaged_ends_counts_for_every_reader_and_says_so_to_who_asks(
-    how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damaged_ends_are_the_same_to_every_reader(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker does not read the ends. If others took such a record for garbage, the two would fold differently. Nor
     may a checkpoint mend it: its snapshot could be VERIFIED, without its ends, by whoever starts there."""
     data = DAMAGED
