@@ -43,25 +43,15 @@ LEFT = Hello(n=1, app="old", host="h0", pid=10)
 TABLE = Table(
     name="t", changelog="changelog", partitions=1, key_codec="raw", value_codec="pickle", topic_id="id-t"
 )
-HELLO = Hello(
-    n=2,
-    app="p",
-    host="h",
-    pid=11,
-    inputs=(InputTopic(topic="a", partitions=2, topic_id="id-a"),),
-    tables=(TABLE,),
-)
+READ = InputTopic(topic="a", partitions=2, topic_id="id-a")
+HELLO = Hello(n=2, app="p", host="h", pid=11, inputs=(READ,), tables=(TABLE,))
 GIVEN = Assigned(process=2, n=9, generation=1, inputs=(A0, A1))
+ENDS = log_ends((A0, 5))
 TRIGGER = Trigger(
-    n=3,
-    id="snap",
-    attempt=2,
-    type="incremental",
-    parent="before",
-    storage="file:///x",
-    ends=log_ends((A0, 5)),
+    n=3, id="snap", attempt=2, type="incremental", parent="before", storage="file:///x", ends=ENDS
 )
-CUT = Report(
+LOST = (SeqRange(first=3, last=3),)
+REPORTED = Report(
     process=2,
     n=1,
     epoch=5,
@@ -74,10 +64,6 @@ CUT = Report(
         Position(agent="fast", topic="a", partition=1, offset=3),
     ),
     running=(Running(agent="fast", topic="a", partition=0, offset=8),),
-)
-LOST = (SeqRange(first=3, last=3),)
-REPORTED = replace(
-    CUT,
     sent=(
         SentEnd(topic="a", partition=0, white_end=20, last_seq=6, marker=21, unacknowledged=LOST),
         SentEnd(topic="changelog", partition=0, white_end=8, last_seq=2),

@@ -59,13 +59,8 @@ def answers(state: LedgerState, epochs: set[int]) -> dict[str, Any]:
         "epochs": {epoch for epoch in epochs if state.is_epoch(epoch)},
         "status": {epoch: (v.status, v.failure, v.failed_at, v.captured_at) for epoch, v in views.items()},
         "doubts": {epoch: (v.contaminated, v.verdict) for epoch, v in views.items()},
-        "captured": {
-            epoch: forgetful(state.captured(epoch)) for epoch, v in views.items() if v.captured_at is not None
-        },
-        "ids": {
-            (v.trigger.id, v.trigger.attempt): state.by_id[v.trigger.id, v.trigger.attempt]
-            for v in views.values()
-        },
+        "captured": {e: forgetful(state.captured(e)) for e, v in views.items() if v.captured_at is not None},
+        "ids": {epoch: state.by_id[v.trigger.id, v.trigger.attempt] for epoch, v in views.items()},
     }
 
 
@@ -102,9 +97,8 @@ def test_who_starts_from_a_checkpoint_answers_like_who_read_everything(seed: int
     chunks = take_checkpoint(enumerate(whole[:upto]), first_n=N, chunk=rng.choice([7, 50]))
     assert [chunk.part for chunk in chunks] == list(range(len(chunks)))
     everything, late, kept = LedgerState(), LedgerState(), set[int]()
-    given: Entries = begin(enumerate(chunks, upto), upto)[
-        : -len(chunks)
-    ]  # a record of this ledger is in their place
+    # Without the chunks themselves: records of this ledger are in their place.
+    given: Entries = begin(enumerate(chunks, upto), upto)[: -len(chunks)]
     for entry in given:
         late.apply(*entry)
     for offset, record in enumerate(whole):

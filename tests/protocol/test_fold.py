@@ -156,17 +156,9 @@ def test_a_fold_without_history_still_expects_a_stopped_app(monkeypatch: pytest.
     crashing = [
         record for k in range(5) for record in (Hello(n=10 + k, app="q"), Dead(n=100 + k, dead=2 + 2 * k))
     ]
-    folds = [
-        fold_of(
-            stopped,
-            Bye(process=0, n=1),
-            *crashing,
-            Hello(n=2, app="q"),
-            Trigger(n=3, id="s", stopped=(StoppedApp(app="p", positions=(POSITION,)),)),
-            history=history,
-        )
-        for history in (True, False)
-    ]
+    trigger = Trigger(n=3, id="s", stopped=(StoppedApp(app="p", positions=(POSITION,)),))
+    ledger = (stopped, Bye(process=0, n=1), *crashing, Hello(n=2, app="q"), trigger)
+    folds = [fold_of(*ledger, history=history) for history in (True, False)]
     for fold in folds:
         (epoch,) = fold.open
         assert fold.open[epoch].expected == {("p", A)}
@@ -222,13 +214,8 @@ def test_r11_a_snapshot_has_the_inputs_that_no_worker_had_when_it_was_asked_for(
 
 def test_r11_an_input_that_was_taken_up_later_is_expected_like_any_other() -> None:
     """Faust sees the topic when it looks again, whatever the `Hello` said of it; its reader may be lost by then."""
-    fold = fold_of(
-        payments(1),
-        payments(2),
-        Assigned(process=1, n=1, generation=1, inputs=(TO_PAY,), changelogs=(B,)),
-        Dead(n=3, dead=1),
-        Trigger(n=4, id="s"),
-    )
+    taken_up = Assigned(process=1, n=1, generation=1, inputs=(TO_PAY,), changelogs=(B,))
+    fold = fold_of(payments(1), payments(2), taken_up, Dead(n=3, dead=1), Trigger(n=4, id="s"))
     (snapshot,) = fold.snapshots.values()
     assert snapshot.expected == {("payments", TO_PAY)}
     assert snapshot.apps == {"payments": frozenset({"to-pay"})}

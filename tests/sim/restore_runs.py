@@ -34,10 +34,17 @@ BREAKS: Final = (
 )
 RESTORES: Final = 3
 STEPS: Final = 60
-STEPS_OF_A_RESTORE: Final = (
-    *("tool", "crash", "suspend", "wake", "start"),
-    *("external", "bare", "abort", "replace"),
-)
+STEPS_OF_A_RESTORE: Final = [
+    "tool",
+    "crash",
+    "suspend",
+    "wake",
+    "start",
+    "external",
+    "bare",
+    "abort",
+    "replace",
+]
 #: From here on nothing disturbs a restore any more: it has had bad luck, and each run of it appends some.
 CALM_FROM: Final = 2_000
 #: No world comes near.
@@ -370,13 +377,9 @@ class RestoreWorld(SmallWorld):
 
     def position(self, agent: str, offset: int, skipped: frozenset[int]) -> AgentPosition:
         rule = Rule(offset, skipped).start(offset)
+        at, above = rule.offset, tuple(sorted(rule.started_above))
         return AgentPosition(
-            app="p",
-            agent=agent,
-            topic=INPUT.topic,
-            partition=0,
-            offset=rule.offset,
-            started_above=tuple(sorted(rule.started_above)),
+            app="p", agent=agent, topic=INPUT.topic, partition=0, offset=at, started_above=above
         )
 
     # -- the oracle -----------------------------------------------------------------------------------------------

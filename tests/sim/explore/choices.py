@@ -45,13 +45,8 @@ class Choice(NamedTuple):
             what = f"{what.agent} {what.tp}@{what.offset}"
         elif isinstance(what, tuple) and not isinstance(what, TopicPartition):
             what = " ".join(str(item) for item in what)
-        words = (
-            f"p{self.process}" if self.process >= 0 else "",
-            self.kind,
-            "" if what is None else str(what),
-            self.how,
-        )
-        return " ".join(word for word in words if word)
+        who = f"p{self.process}" if self.process >= 0 else ""
+        return " ".join(filter(None, (who, self.kind, "" if what is None else str(what), self.how)))
 
 
 class Draws(random.Random):
@@ -269,8 +264,7 @@ class ExploredWorld(World):
             case "ledger" if process is not None:
                 return f"ledger {type(self.broker.ledger[process.read]).__name__}"
             case "post" if process is not None:
-                record = process.posts[0]
-                return f"post {type(record).__name__}"
+                return f"post {type(process.posts[0]).__name__}"
             case "append" | "ack" as kind if process is not None:
                 queue = (process.outbox if kind == "append" else process.unacked)[choice.what]
                 return f"{kind} {'marker' if queue[0].effect is None else choice.what.topic}"
@@ -326,13 +320,8 @@ class ExploredWorld(World):
         """Return a key that is equal for two worlds with the same future and the same past, as far as anything will
         ask."""
         names, broker = self.stage.names, self.broker
-        logs = tuple(
-            [
-                (tp, tuple([names.once(r, key_of_stored) for r in log]))
-                for tp, log in sorted(broker.logs.items())
-                if log
-            ]
-        )
+        written = sorted((tp, log) for tp, log in broker.logs.items() if log)
+        logs = tuple([(tp, tuple([names.once(r, key_of_stored) for r in log])) for tp, log in written])
         ledger = tuple([names.once(record, lambda it: it) for record in broker.ledger])
         return (
             tuple([cast(ExploredProcess, p).name() for p in self.processes]),

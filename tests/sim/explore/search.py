@@ -144,11 +144,9 @@ def _judge(small: SmallWorld, world: ExploredWorld) -> tuple[tuple[End, ...], li
         if snapshot.open and world.faults == small.faults and "ledger" in world.plan.hear:
             waits = [str(wait) for wait in world.fold.waiting(epoch)]
             wrong.append(Violation("liveness", f"{name} is not captured, though nothing went wrong: {waits}"))
-        if verdict is not None:
-            ends.append((snapshot.trigger.id, verdict.value, _held(world, epoch)))
-        else:
-            code = snapshot.failure.code if snapshot.failure is not None else "open"
-            ends.append((snapshot.trigger.id, code, ()))
+        code = snapshot.failure.code if snapshot.failure is not None else "open"
+        how = (code, ()) if verdict is None else (verdict.value, _held(world, epoch))
+        ends.append((snapshot.trigger.id, *how))
     return tuple(sorted(ends)), wrong
 
 
@@ -156,14 +154,8 @@ def _held(world: ExploredWorld, epoch: int) -> tuple[Any, ...]:
     """Return the content of a captured snapshot: offsets, and nothing that depends on the order of events."""
     captured = world.fold.captured(epoch)
     inputs = [
-        (
-            source.app,
-            source.topic,
-            source.partition,
-            tuple((a.agent, a.offset, a.started_above, a.replay_until) for a in source.agents),
-            tuple((torn.agent, torn.offset) for torn in source.torn),
-        )
-        for source in captured.inputs
+        (cut.app, cut.topic, cut.partition, cut.agents, tuple((torn.agent, torn.offset) for torn in cut.torn))
+        for cut in captured.inputs
     ]
     changelogs = [(end.topic, end.partition, end.end) for end in captured.changelogs]
     senders = [(s.topic, s.partition, s.white_end, s.last_seq) for s in captured.senders]
@@ -177,11 +169,8 @@ def _named(options: Sequence[Choice]) -> dict[str, Choice]:
     """Name choices; of two with one name the second gets a number."""
     named: dict[str, Choice] = {}
     for choice in options:
-        name, nth = str(choice), 1
-        while name in named:
-            nth += 1
-            name = f"{choice} ({nth})"
-        named[name] = choice
+        before = [str(it) for it in named.values()].count(str(choice))
+        named[f"{choice} ({before + 1})" if before else str(choice)] = choice
     return named
 
 

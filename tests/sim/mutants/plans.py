@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from snapkafka.sim import AgentPlan, Op, WorldPlan
+from snapkafka.sim import AgentPlan, App, Op, WorldPlan
 from snapkafka.sim.world.world_plan import HEARD, with_reads
 from tests.sim.explore import small
 
@@ -17,27 +17,9 @@ Plan: TypeAlias = Callable[[WorldPlan], WorldPlan]
 def acyclic(plan: WorldPlan) -> WorldPlan:
     """Return a world in which snapshots are aligned: each app sends only to later ones, and only by its events."""
     topics = [f"topic{n}" for n in range(len(plan.apps) + 1)]
-    apps = []
-    for n, app in enumerate(plan.apps):
-        agents = app.agents[:2] or (AgentPlan("", "", 1, ((("send", ""),),)),)
-        apps.append(
-            replace(
-                app,
-                agents=tuple(
-                    replace(
-                        agent,
-                        name=f"{app.name}.{k}",
-                        topic=topics[n],
-                        programs=tuple(_sending_on(program, topics[n + 1 :]) for program in agent.programs),
-                    )
-                    for k, agent in enumerate(agents)
-                ),
-                timer="",
-            )
-        )
     return replace(
         plan,
-        apps=tuple(apps),
+        apps=tuple(_reading(app, topics[n], topics[n + 1 :]) for n, app in enumerate(plan.apps)),
         externals=tuple(topics),
         marker_topics=tuple(topics[: len(topics) // 2 + 1]),
         global_table=False,
@@ -47,6 +29,15 @@ def acyclic(plan: WorldPlan) -> WorldPlan:
         align=True,
         acyclic=True,
     )
+
+
+def _reading(app: App, topic: str, later: list[str]) -> App:
+    """Let an app read this topic only, with an agent or two, and send to later ones."""
+    agents = []
+    for k, agent in enumerate(app.agents[:2] or (AgentPlan("", "", 1, ((("send", ""),),)),)):
+        programs = tuple(_sending_on(program, later) for program in agent.programs)
+        agents.append(replace(agent, name=f"{app.name}.{k}", topic=topic, programs=programs))
+    return replace(app, agents=tuple(agents), timer="")
 
 
 def _sending_on(program: tuple[Op, ...], topics: list[str]) -> tuple[Op, ...]:
@@ -125,18 +116,16 @@ def _writing_nothing(agent: AgentPlan) -> AgentPlan:
     return replace(agent, programs=tuple(programs))
 
 
-def windows(plan: WorldPlan) -> WorldPlan:
-    """Keep one worker whose events read windows over several steps, with windows that expire all the time."""
-    lonely = alone(apps=1, workers=1, window=0.1)(plan)
-    reading = tuple(with_reads(random.Random(plan.inputs), app, global_table=False) for app in lonely.apps)
-    return replace(lonely, apps=reading, exactly_once=False, hear=HEARD)
-
-
-def looks(plan: WorldPlan) -> WorldPlan:
+def looks(plan: WorldPlan, **chances: float) -> WorldPlan:
     """Let agents read their table over several steps, at once with others, with few other faults."""
-    one = alone(apps=1, workers=1)(plan)
+    one = alone(apps=1, workers=1, slow=None, **chances)(plan)
     apps = tuple(with_reads(random.Random(app.name), app, global_table=False) for app in one.apps)
     return replace(one, apps=apps, exactly_once=False)
+
+
+def windows(plan: WorldPlan) -> WorldPlan:
+    """Likewise windows, which expire all the time."""
+    return replace(looks(plan, window=0.1), hear=HEARD)
 
 
 def unsettled(plan: WorldPlan) -> WorldPlan:
@@ -156,6 +145,8 @@ def losing(plan: WorldPlan) -> WorldPlan:
 
 
 sober: Final = more(forge=0)
+#: Nobody learns of a snapshot by the ledger.
+unread: Final = changed(sober, hear=frozenset({"headers", "markers"}))
 #: Aligned snapshots where nothing is in the way of that; and while records wait long for their agents.
 aligned: Final = changed(acyclic, faults={}, slow={}, retries=0)
 aligned_slowly: Final = changed(aligned, slow={"start": 0.1, "step": 0.2}, snapshots=6, inputs=14)
@@ -207,7 +198,10 @@ outgrown: Final = plain(alone(apps=2, workers=1, slow={"ledger": 0.2}, outgrow=0
 _FIRST: Final = small.app("app0", "in", (("read", "x"), ("send", "mid"), ("write", "x")))
 _RELAY: Final = small.app("relay", "mid", (("send", "out"),))
 _LAST: Final = small.app("app1", "out", (("write", "y"),))
-_SMALL: Final = plain(as_it_is, marker_topics=(), global_table=False, inputs=14, snapshots=5, retries=0)
+_CALM: Final = plain(as_it_is, slow={}, faults={}, retries=0)
+_SMALL: Final = changed(
+    _CALM, externals=("in", "mid"), hops=2, marker_topics=(), global_table=False, inputs=14, snapshots=5
+)
 #: An app out of scope passes records from one app of the scope on to the other, with a ledger that hangs for it.
 relayed: Final = changed(
     _SMALL,
@@ -253,8 +247,6 @@ answered: Final = changed(
         small.app("app0", "in", (("ask", "mid"), ("write", "x")), (("send", "mid"),), at_once=2),
         small.app("app1", "mid", (("read", "y"), ("write", "y"))),
     ),
-    externals=("in", "mid"),
-    hops=2,
     slow={"ledger": 0.3},
     faults={"bare": 0.5},
 )
@@ -265,8 +257,6 @@ growing: Final = changed(
     apps=(small.app("app0", "in", (("pause",),)), small.app("app1", "in", (("send", "in"),))),
     scope=("app1",),
     externals=("in",),
-    hops=2,
-    slow={},
     faults={"partition": 0.1},
     steps=250,
 )
@@ -274,9 +264,6 @@ growing: Final = changed(
 stripped: Final = changed(
     _SMALL,
     apps=(_FIRST, small.app("app1", "mid", (("write", "y"),))),
-    externals=("in", "mid"),
     stripped=("mid",),
-    hops=2,
     slow={"ledger": 0.05},
-    faults={},
 )

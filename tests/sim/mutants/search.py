@@ -34,7 +34,7 @@ def caught_by(mutant: Mutant, seed: int) -> Violation | None:
     reported = [v for v in (*outcome.violations, *outcome.condemned) if v.rule in mutant.by]
     if not reported:
         return None
-    sober = run(seed, mutant.whole(plan))
+    sober = run(seed, plan)
     return None if sober.violations or sober.condemned else reported[0]
 
 

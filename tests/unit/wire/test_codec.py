@@ -44,19 +44,12 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
 
 
 ANY_RECORD = st.one_of([values(kind) for kind in TYPES])
+RUNNING = (Running(agent="a", topic="t", partition=1, offset=99),)
 EXAMPLE = Report(
-    process=3,
-    n=7,
-    epoch=5,
-    previous=0,
-    heard="ledger",
-    assigned=2,
-    positions=(),
-    running=(Running(agent="a", topic="t", partition=1, offset=99),),
+    process=3, n=7, epoch=5, previous=0, heard="ledger", assigned=2, positions=(), running=RUNNING
 )
-WHOLE = dataclasses.replace(
-    EXAMPLE, sent=(SentEnd(topic="t", partition=1, white_end=99, last_seq=12),), cut_us=80
-)
+SENT = (SentEnd(topic="t", partition=1, white_end=99, last_seq=12),)
+WHOLE = dataclasses.replace(EXAMPLE, sent=SENT, cut_us=80)
 DAMAGED = encode(WHOLE)[:-1] + b"\xff"
 
 

@@ -33,10 +33,8 @@ def test_a_stamp_comes_back(ledger: int, check: int, epoch: int, process: int, s
 def test_the_bytes_are_those_of_the_design() -> None:
     """Version+flags (1), ledger id (2), topic-partition check (2), epoch (4), process (4), seq (5); cause: topic check
     (2), partition (2), offset (5). Big-endian."""
-    place, written = (
-        (0x0102, 0x0304, 0x05060708, 0x090A0B0C, 0x0D0E0F1011),
-        "0102 0304 05060708 090a0b0c 0d0e0f1011",
-    )
+    place = (0x0102, 0x0304, 0x05060708, 0x090A0B0C, 0x0D0E0F1011)
+    written = "0102 0304 05060708 090a0b0c 0d0e0f1011"
     assert headers.stamp(*place) == bytes.fromhex(f"10 {written}")
     caused = headers.stamp_with_cause(*place, 0x1213, 0x1415, 0x161718191A)
     assert caused == bytes.fromhex(f"12 {written} 1213 1415 161718191a")
