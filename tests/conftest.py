@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from snapkafka.testing import EmbeddedKafka
+from snapkafka.testing import Broker, EmbeddedKafka
+
+if TYPE_CHECKING:
+    from tests.observing import Place
 
 #: Folders whose files have a broker, and processes that run beside the test. A file of theirs shares fixtures that take
 #: long to make, so one process runs all of it; any other test goes to whoever is free.
@@ -16,6 +20,13 @@ LIVE: Final = frozenset({"chaos", "conformance", "driver", "e2e", "features", "k
 #: All files of this folder are one group: each other process would start a session of Spark of its own.
 ONE_SESSION: Final = "spark"
 BROKER: Final = pytest.StashKey[EmbeddedKafka]()
+
+
+@pytest.fixture
+def place(kafka: Broker, namespace: str, tmp_path: Path) -> Place:
+    from tests.observing import Place
+
+    return Place(kafka.bootstrap, namespace, tmp_path)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

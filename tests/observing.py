@@ -5,7 +5,8 @@ import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
-from typing import Any, Final, TypeVar
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
 
 from snapkafka.demo import Load
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin, compose_trigger
@@ -18,6 +19,14 @@ T = TypeVar("T")
 CALL_TIMEOUT_S: Final = 60.0
 #: The name of its clients in the broker's logs.
 OBSERVER: Final = "snapkafka-observer"
+
+
+class Place(NamedTuple):
+    """Where the services of a test run: their broker, their namespace, and a folder for their files."""
+
+    bootstrap: str
+    namespace: str
+    folder: Path
 
 
 class Observer:

@@ -106,13 +106,8 @@ class Faults:
     def forged_header(self) -> str:
         """A record whose header names an epoch that does not exist."""
         partition = self.rng.randrange(4)
-        header = wire.stamp(
-            self.live.observer.ledger.ledger_id,
-            wire.tp_check(REQUESTS, partition),
-            self.live.observer.state.end + 1_000,
-            2**31,
-            0,
-        )
+        observer, check = self.live.observer, wire.tp_check(REQUESTS, partition)
+        header = wire.stamp(observer.ledger.ledger_id, check, observer.state.end + 1_000, 2**31, 0)
         record = ("acct-0000", b'{"to": "acct-0001", "amount": 0, "asked": 0}', None)
         headers = [(wire.HEADER, header)]
         produce(self.live.bootstrap, REQUESTS, [record], partition=partition, headers=headers)

@@ -7,15 +7,15 @@ import re
 import signal
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
 from snapkafka.checks import GOOD, CutView
 from snapkafka.protocol import Action, Event, SnapshotView
-from snapkafka.testing import Broker, wait_until
+from snapkafka.testing import wait_until
 from tests.driver.live import Feed, Live
+from tests.observing import Place
 
 from .judge import read_log, verdict_of
 from .steps import ELSEWHERE, STEPS
@@ -102,18 +102,17 @@ class Lane(Live):
 
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
-def test_killed_between_each_two_steps(kafka: Broker, namespace: str, tmp_path: Path) -> None:
+def test_killed_between_each_two_steps(place: Place) -> None:
     """At each step a worker dies in mid-snapshot; that snapshot fails by the name of the dead, or is captured if all
     was written; the next one is captured; every one that is captured is borne out by the log."""
 
     def run(number: int) -> tuple[dict[str, SnapshotView], Counter[str]]:
-        folder, name = tmp_path / str(number), f"{namespace}-{number}"
+        folder, name = place.folder / str(number), f"{place.namespace}-{number}"
         folder.mkdir()
-        topics, tables = ("in-going", "mid", "out"), ("gone", "come")
-        with Lane.running(kafka, name, folder, topics=topics, tables=tables, app=name) as lane:
+        with Lane.running(Place(place.bootstrap, name, folder), app=name) as lane:
             lane.start_one()
             lane.await_workers()
-            with Feed(kafka.bootstrap, lane.topic("in-going"), RATE) as feed:
+            with Feed(place.bootstrap, lane.topic("in-going"), RATE) as feed:
                 lane.until("requests to flow", lambda: len(feed.places) > RATE, 30)
                 lane.take_good("first")
                 for step in STEPS[number::LANES]:

@@ -38,9 +38,8 @@ def agent(topic: str) -> Any:
             key = event.key.decode()
             sent = process(NAMES, ROLE, topic, key, int(event.value), purse)
             if sent is not None:
-                await topics[sent[0]].send(
-                    key=event.key, value=str(sent[1]).encode(), partition=partition_of(key)
-                )
+                to, coins = topics[sent[0]], str(sent[1]).encode()
+                await to.send(key=event.key, value=coins, partition=partition_of(key))
 
     return app.agent(topics[topic], name=topic.rpartition("-")[2])(run)
 

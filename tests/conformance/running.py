@@ -7,15 +7,14 @@ import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from snapkafka.clients import participant
 from snapkafka.drivers import Producer
 from snapkafka.errors import SnapshotFailedError
-from snapkafka.testing import Broker, RunningSystem, Taken, Worker, create_topics
+from snapkafka.testing import RunningSystem, Taken, Worker, create_topics
 from snapkafka.until import blocking_until
 from tests.conformance.money import PARTITIONS, Names, Role
-from tests.observing import Observer, observing
+from tests.observing import Observer, Place, observing
 
 KEYS = [f"k{number}" for number in range(12)]
 
@@ -92,13 +91,7 @@ class Running:
 
 @contextlib.contextmanager
 def running(
-    kafka: Broker,
-    namespace: str,
-    folder: Path,
-    *services: str,
-    one_way: bool = False,
-    ticks: bool = True,
-    **keeper: str,
+    place: Place, *services: str, one_way: bool = False, ticks: bool = True, **keeper: str
 ) -> Iterator[Running]:
     """The topics, and ticks from a source that takes part: a loop with a producer only.
 
@@ -107,12 +100,12 @@ def running(
         ticks: whether there is that source.
         keeper: more of its environment.
     """
-    names = Names(namespace, one_way)
-    create_topics(kafka.bootstrap, names.ticks, names.coins, names.change, partitions=PARTITIONS)
-    with observing(kafka.bootstrap, namespace) as observer:
-        found = Running(names, observer, RunningSystem(kafka.bootstrap, namespace, folder))
+    names = Names(place.namespace, one_way)
+    create_topics(place.bootstrap, names.ticks, names.coins, names.change, partitions=PARTITIONS)
+    with observing(place.bootstrap, place.namespace) as observer:
+        found = Running(names, observer, RunningSystem(*place))
         if ticks:
-            found.ticking = threading.Thread(target=_tick, args=(found, kafka.bootstrap))
+            found.ticking = threading.Thread(target=_tick, args=(found, place.bootstrap))
             found.ticking.start()
         try:
             if services:
@@ -122,9 +115,8 @@ def running(
             yield found
         finally:
             found.stop_ticks()
-            print(
-                *(f"--- {worker.name}\n{worker.last_lines(20)}" for worker in found.system.workers), sep="\n"
-            )
+            for worker in found.system.workers:
+                print(f"--- {worker.name}\n{worker.last_lines(20)}")
             found.system.stop()
 
 
@@ -134,9 +126,8 @@ def _tick(run: Running, bootstrap: str) -> None:
         pause_s, ticks = (1.0, 30) if run.names.one_way else (0.01, 1)  # then some are in flight
         while not run.stopped.wait(pause_s):
             for _ in range(ticks):
-                producer.produce(
-                    run.names.ticks, key=KEYS[run.ticked % len(KEYS)], value=str(coins_of(run.ticked))
-                )
+                key, value = KEYS[run.ticked % len(KEYS)], str(coins_of(run.ticked))
+                producer.produce(run.names.ticks, key=key, value=value)
                 run.ticked += 1
             producer.poll(0)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from snapkafka.store import read_manifest
-from snapkafka.testing import Broker, Taken
+from snapkafka.testing import Taken
 from snapkafka.until import blocking_until
 from tests.conformance.running import Running, coins_of, money_of, running
 from tests.conformance.scenarios import ALIGNED
+from tests.observing import Place
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -29,11 +28,9 @@ def aligned_one(run: Running) -> Taken:
 
 
 @pytest.mark.parametrize(("spender", "keeper"), ALIGNED)
-def test_r16_an_aligned_snapshot_of_plain_loops_has_no_message_in_flight(
-    kafka: Broker, namespace: str, tmp_path: Path, spender: str, keeper: str
-) -> None:
+def test_r16_an_aligned_snapshot_has_nothing_in_flight(place: Place, spender: str, keeper: str) -> None:
     """A keeper without threads is slower than the ticks come, so a snapshot that is not aligned has some."""
-    with running(kafka, namespace, tmp_path, spender, keeper, one_way=True) as run:
+    with running(place, spender, keeper, one_way=True) as run:
         aligned = [aligned_one(run) for _ in range(3)]
         if keeper != "confluent threads":  # these keep up
             blocking_until(lambda: in_flight(run.captured()), 120, "a snapshot with messages in flight")

@@ -9,13 +9,13 @@ import os
 import random
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from snapkafka.errors import SnapshotFailedError, TriggerRefusedError
-from snapkafka.testing import Broker, Taken, Worker
+from snapkafka.testing import Taken, Worker
 from tests.conformance.running import money_of, running
+from tests.observing import Place
 
 CHAOS_S = float(os.environ.get("CONFORMANCE_CHAOS_S", "600"))
 #: The members of the spender: two of them with slots of their own, which name their transactions.
@@ -24,12 +24,12 @@ SLOTS = ("a", "b")
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(CHAOS_S * 3 + 600)]
 
 
-def test_what_is_captured_between_kills_is_consistent(kafka: Broker, namespace: str, tmp_path: Path) -> None:
+def test_what_is_captured_between_kills_is_consistent(place: Place) -> None:
     """Members of both kinds are killed; a third spender joins, and leaves in order, so inputs move. Faust reports once
     its transaction of three seconds ends, and an abort meanwhile fails the snapshot: so loops abort few of theirs."""
     chance = random.Random(45)
     faults: Counter[str] = Counter()
-    with running(kafka, namespace, tmp_path) as run:
+    with running(place) as run:
 
         def start(who: str) -> Worker:
             if who == "keeper":

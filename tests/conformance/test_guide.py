@@ -14,6 +14,7 @@ from snapkafka import ops
 from snapkafka.testing import Broker, RunningSystem, Worker, create_topics, started
 from tests.conformance.running import running
 from tests.features.harness import read_topics
+from tests.observing import Place
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -53,13 +54,13 @@ def test_the_loop_of_the_guide_runs(kafka: Broker, namespace: str, tmp_path: Pat
         assert not [*state.living()], "it left in order"
 
 
-def test_a_loop_that_is_switched_off(kafka: Broker, namespace: str, tmp_path: Path) -> None:
-    with running(kafka, namespace, tmp_path, ticks=False) as run:
+def test_a_loop_that_is_switched_off(place: Place) -> None:
+    with running(place, ticks=False) as run:
         for number, coins in enumerate((1, 2)):  # the third one is returned
             keeper = run.start("confluent", "keeper", SNAPKAFKA="off")
             run.system.send(run.names.coins, coins, key="k")
             run.await_committed("keeper", number + 1)
             run.leave(keeper)
-        (found,) = read_topics(kafka.bootstrap, run.names.change)[""]
+        (found,) = read_topics(place.bootstrap, run.names.change)[""]
         assert (found.value, found.stamp, found.headers) == (b"1", None, ())
         assert not run.observer.state.processes

@@ -4,13 +4,13 @@ accuses a damaged driver."""
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from snapkafka.testing import Broker, Taken
+from snapkafka.testing import Taken
 from tests.conformance.running import Running, money_of, running
 from tests.conformance.scenarios import MEMBERS, MONEY, TRANSACTIONS
+from tests.observing import Place
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -39,10 +39,10 @@ def require_conserved(run: Running, taken: Taken, *, killed: int = 0) -> Counter
 
 
 @pytest.mark.parametrize(("spender", "keeper"), [*MONEY, *TRANSACTIONS])
-def test_money_is_conserved(kafka: Broker, namespace: str, tmp_path: Path, spender: str, keeper: str) -> None:
+def test_money_is_conserved(place: Place, spender: str, keeper: str) -> None:
     """Exactly-once loops abort some of their transactions: what these hold is in no snapshot."""
     rows: Counter[str] = Counter()
-    with running(kafka, namespace, tmp_path, spender, keeper) as run:
+    with running(place, spender, keeper) as run:
         for _ in range(3):
             run.await_ticks(200)
             taken = run.captured() if spender.endswith(" tx") else run.system.snapshot()
@@ -53,13 +53,11 @@ def test_money_is_conserved(kafka: Broker, namespace: str, tmp_path: Path, spend
 
 
 @pytest.mark.parametrize(("spender", "keeper"), MEMBERS)
-def test_a_member_joins_and_one_is_killed(
-    kafka: Broker, namespace: str, tmp_path: Path, spender: str, keeper: str
-) -> None:
+def test_a_member_joins_and_one_is_killed(place: Place, spender: str, keeper: str) -> None:
     """They are at-least-once: the message that a member has when it is killed may be processed again. Its coins are
     then there twice, in the service as in the snapshot, and the snapshot lists that it ran twice. A rebalance alone
     makes none twice."""
-    with running(kafka, namespace, tmp_path, spender, keeper) as run:
+    with running(place, spender, keeper) as run:
         require_conserved(run, run.captured())
         second = run.start(keeper, "keeper")
         run.await_ready()
@@ -82,11 +80,9 @@ def test_a_member_joins_and_one_is_killed(
         pytest.param("confluent", "loses", "V1", marks=NIGHTLY),
     ],
 )
-def test_a_driver_that_cuts_late_or_loses_what_it_counts_is_accused(
-    kafka: Broker, namespace: str, tmp_path: Path, kind: str, damage: str, accused: str
-) -> None:
+def test_a_damaged_driver_is_accused(place: Place, kind: str, damage: str, accused: str) -> None:
     """By a snapshot under load where the keeper is damaged. `accused`: the check that has a witness; empty: any."""
-    with running(kafka, namespace, tmp_path, kind, kind, CONFORMANCE_DAMAGE=damage) as run:
+    with running(place, kind, kind, CONFORMANCE_DAMAGE=damage) as run:
         run.await_ticks(200)
         found = run.system.snapshot().assembled
     assert found.verdict == "INCONSISTENT"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from snapkafka import ops
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker
 from snapkafka.testing.taken import await_work
 from snapkafka.until import blocking_until
 from tests.conformance.running import Running, money_of, running
+from tests.observing import Place
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -36,9 +34,9 @@ def never_read(run: Running, coins: int) -> set[tuple[int, int, str]]:
 
 
 @pytest.mark.parametrize("library", ["faust", "aiokafka", "confluent"])
-def test_what_was_never_read_is_named(kafka: Broker, namespace: str, tmp_path: Path, library: str) -> None:
+def test_what_was_never_read_is_named(place: Place, library: str) -> None:
     """Of a log that was shortened before its reader came to it, and of a loop that seeks forward."""
-    with running(kafka, namespace, tmp_path, one_way=True, ticks=False) as run:
+    with running(place, one_way=True, ticks=False) as run:
         admin, seeks = run.observer.admin, library != "faust"
         run.system.send(run.names.coins, *(-30 if n == 10 and seeks else 1 for n in range(40)), key="k")
         reader = run.start(library, "keeper")

@@ -5,15 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Self
 
 from confluent_kafka import Message, Producer
 
 from snapkafka.protocol import SnapshotView, TopicPartition
-from snapkafka.testing import Broker, RunningSystem, Worker, create_topics, wait_until
+from snapkafka.testing import RunningSystem, Worker, create_topics, wait_until
 from tests.features import harness
-from tests.observing import Observer, observing
+from tests.observing import Observer, Place, observing
 
 RELAYING = "tests.features.apps.relaying"
 
@@ -28,9 +27,7 @@ class Live:
     @contextmanager
     def running(
         cls,
-        kafka: Broker,
-        namespace: str,
-        folder: Path,
+        place: Place,
         *,
         topics: Sequence[str] = ("in-going", "mid", "out"),
         tables: Sequence[str] = ("gone", "come"),
@@ -38,14 +35,14 @@ class Live:
         partitions: int = 2,
     ) -> Iterator[Self]:
         """Create the topics of an app; its workers end with the block."""
-        app = app or f"small-{namespace}"
-        create_topics(kafka.bootstrap, *(f"{app}-{name}" for name in topics), partitions=partitions)
+        app = app or f"small-{place.namespace}"
+        create_topics(place.bootstrap, *(f"{app}-{name}" for name in topics), partitions=partitions)
         if changelogs := [f"{app}-{name}-changelog" for name in tables]:
             compact = {"cleanup.policy": "compact"}
-            create_topics(kafka.bootstrap, *changelogs, partitions=partitions, config=compact)
-        system = RunningSystem(bootstrap=kafka.bootstrap, namespace=namespace, folder=folder)
+            create_topics(place.bootstrap, *changelogs, partitions=partitions, config=compact)
+        system = RunningSystem(*place)
         try:
-            with observing(kafka.bootstrap, namespace) as observer:
+            with observing(place.bootstrap, place.namespace) as observer:
                 yield cls(system, observer, app, partitions)
         except BaseException:
             print(*(f"--- {worker.name}\n{worker.last_lines(60)}" for worker in system.workers), sep="\n")

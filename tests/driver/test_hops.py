@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Final
 
 import pytest
 
-from snapkafka.testing import Broker
 from tests.driver.live import Live
+from tests.observing import Place
 
 #: From fetch to commit, of a record with a header of ours.
 OF_AN_EVENT_MAX: Final = 10
@@ -18,10 +17,10 @@ OF_A_TABLE_WRITE_MAX: Final = 13
 
 
 @pytest.mark.timeout(150)
-def test_events_and_writes_pass_few_functions(kafka: Broker, namespace: str, tmp_path: Path) -> None:
+def test_events_and_writes_pass_few_functions(place: Place) -> None:
     """Each function on the hot path costs every event of a service, and every reader of the code."""
-    file = tmp_path / "hops.json"
-    with Live.running(kafka, namespace, tmp_path, topics=("read", "write"), partitions=1) as run:
+    file = place.folder / "hops.json"
+    with Live.running(place, topics=("read", "write"), partitions=1) as run:
         run.start("tests.driver.hops_app", HOPS_FILE=str(file))
         run.until("the worker to write what it traced", file.exists, 100)
         run.system.check_alive()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import faust
@@ -14,8 +13,8 @@ import pytest
 import snapkafka
 from snapkafka import ops
 from snapkafka.errors import InstallError, TriggerRefusedError
-from snapkafka.testing import Broker
 from tests.driver.live import Live
+from tests.observing import Place
 
 
 def new_app() -> faust.App:
@@ -119,12 +118,10 @@ NIGHTLY = pytest.mark.nightly
         ("TRANSPORT", "confluent", "failed to join", True),
     ],
 )
-def test_r15_a_broken_seam_or_setting_stops_nothing_but_us(
-    kafka: Broker, namespace: str, tmp_path: Path, kind: str, value: str, said: str, joins: bool
-) -> None:
+def test_r15_a_broken_seam_stops_only_us(place: Place, kind: str, value: str, said: str, joins: bool) -> None:
     """Every event passes, one log line says why this worker does not take part. Where it cannot keep its word it has
     not joined, and no snapshot waits for it; or it withdraws, and the ledger says why no snapshot is taken."""
-    with Live.running(kafka, namespace, tmp_path) as run:
+    with Live.running(place) as run:
         observer = run.observer
         worker = run.start(**{f"FEATURES_{kind}": value})
         if kind != "TRANSPORT":
@@ -137,7 +134,7 @@ def test_r15_a_broken_seam_or_setting_stops_nothing_but_us(
                 run.take("s")
             assert refused.value.facts["reason"] == "withdrawn" and value in refused.value.message
             assert kind != "BROKEN" or said in refused.value.message
-            found = observer.call(ops.doctor(observer.connection, namespace)).found
+            found = observer.call(ops.doctor(observer.connection, place.namespace)).found
             assert [value in advice.what for advice in found if advice.code == "stood-down"] == [True]
         else:
             assert not processes

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from pathlib import Path
 
 import pytest
 
-from snapkafka.testing import Broker, free_ports
+from snapkafka.testing import free_ports
 from tests.driver.live import RELAYING, Live
+from tests.observing import Place
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -43,8 +43,8 @@ def metric(page: str, name: str) -> float:
     return next((float(value) for sample, _, value in values if sample == name), -1.0)
 
 
-def test_a_service_reports_snapshots_by_http(kafka: Broker, namespace: str, tmp_path: Path) -> None:
-    with Live.running(kafka, namespace, tmp_path, tables=()) as run:
+def test_a_service_reports_snapshots_by_http(place: Place) -> None:
+    with Live.running(place, tables=()) as run:
         observer, pages = run.observer, [start_with_pages(run) for _ in range(3)]
         run.await_workers()
         run.produce(100)

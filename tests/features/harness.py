@@ -28,7 +28,7 @@ from snapkafka.kafka import Connection
 from snapkafka.protocol import Captured
 from snapkafka.testing import RunningSystem, create_topics, free_ports
 from snapkafka.wire import headers as wire
-from tests.observing import Observer, observing
+from tests.observing import Observer, Place, observing
 
 PARTITIONS: Final = 2
 #: A worker starts in 3-8 s alone, a dozen at once on two busy cores in far more.
@@ -141,10 +141,8 @@ class Pair:
     def snapshot(self, *, retries: int = 0) -> Captured:
         """Ask for one and wait; it must be captured, at the first attempt or after so many others."""
         where, name = Connection(bootstrap=self.bootstrap), f"n{len(self.epochs)}"
-        asked = ops.trigger(
-            where, self.namespace, snapshot_id=name, ttl_ms=20_000, wait=True, retries=retries
-        )
-        self.epochs.append(asyncio.run(asked).epoch)
+        how: dict[str, Any] = {"snapshot_id": name, "ttl_ms": 20_000, "wait": True, "retries": retries}
+        self.epochs.append(asyncio.run(ops.trigger(where, self.namespace, **how)).epoch)
         self.ours.system.check_alive()
         self.observer.decided(self.epochs[-1], 20)
         return self.observer.state.captured(self.epochs[-1])
@@ -155,14 +153,13 @@ class Pair:
         """Until both runs have written so many records to these topics, markers left aside."""
 
         def missing() -> list[str]:
-            return [
-                f"{side.id}-{name}: {found} of {expected[name]}"
-                for side in self.sides
-                for name, found in count_records(
-                    self.bootstrap, side.id, list(expected), isolation or self.isolation
-                ).items()
-                if found < expected[name]
-            ]
+            lacking = []
+            for side in self.sides:
+                found = count_records(self.bootstrap, side.id, [*expected], isolation or self.isolation)
+                lacking += [
+                    f"{side.id}-{it}: {n} of {expected[it]}" for it, n in found.items() if n < expected[it]
+                ]
+            return lacking
 
         deadline = time.monotonic() + THROUGH_S
         while lacking := missing():
@@ -190,9 +187,7 @@ class Pair:
 
 @contextlib.contextmanager
 def running(
-    bootstrap: str,
-    namespace: str,
-    folder: Path,
+    place: Place,
     module: str,
     *,
     inputs: Sequence[str],
@@ -215,10 +210,10 @@ def running(
         joins: ours takes part, and is waited for.
         isolation: how what they write is read; "read_committed" of apps that run exactly-once.
     """
+    bootstrap, namespace, folder = place
     prefix = f"{namespace}-{module.rpartition('.')[2]}"
     sides = [
-        Side(f"{prefix}-{kind}", RunningSystem(bootstrap, namespace, folder), port=free_ports(1)[0])
-        for kind in ("ours", "plain")
+        Side(f"{prefix}-{kind}", RunningSystem(*place), port=free_ports(1)[0]) for kind in ("ours", "plain")
     ]
     ids, compact = [side.id for side in sides], {"cleanup.policy": "compact"}
     for topics, partitions, config in (
@@ -305,10 +300,9 @@ def produce(
 
     async def send() -> list[tuple[int, int]]:
         async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+            more = {"partition": partition, "headers": headers}
             acked = [
-                await producer.send(
-                    topic, value, key and key.encode(), partition, timestamp_ms=at, headers=headers
-                )
+                await producer.send(topic, value, key and key.encode(), timestamp_ms=at, **more)
                 for key, value, at in records
             ]
             return [(place.partition, place.offset) for place in await asyncio.gather(*acked)]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from snapkafka.testing import Broker, wait_until
+from snapkafka.testing import wait_until
+from tests.observing import Place
 
 from .compared import APPS
 from .harness import Pair, count_records, produce, running
@@ -49,19 +49,13 @@ def commit(pair: Pair) -> None:
         sign.write(".")
 
 
-def test_white_sends_count_when_they_are_committed(kafka: Broker, namespace: str, tmp_path: Path) -> None:
+def test_white_sends_count_when_they_are_committed(place: Place) -> None:
     """R7: `Report` after every open transaction is committed. Where they are aborted instead, since somebody else has
     taken the transactional ids, there is no `Report`, but an `Abort` that says so. Faust ends its worker then, with
     snapkafka or without."""
-    (tmp_path / "commit").touch()
-    with running(
-        kafka.bootstrap,
-        namespace,
-        tmp_path,
-        "tests.features.apps.transactional",
-        **APPS["exactly-once"].topics,
-        env={"FEATURES_COMMIT": "600", "FEATURES_COMMIT_WHEN": str(tmp_path / "commit")},
-    ) as pair:
+    (place.folder / "commit").touch()
+    env = {"FEATURES_COMMIT": "600", "FEATURES_COMMIT_WHEN": str(place.folder / "commit")}
+    with running(place, "tests.features.apps.transactional", **APPS["exactly-once"].topics, env=env) as pair:
         run_few(pair, committed=0)
         commit(pair)
         pair.wait_for(dict.fromkeys(EFFECTS, FEW))

@@ -4,12 +4,12 @@ them, and do not stand in the way of snapshots (R11)."""
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from snapkafka.testing import Broker, Worker
+from snapkafka.testing import Worker
 from tests.driver.live import Live
+from tests.observing import Place
 
 from .harness import Pair, Side, is_marker, running
 from .judging import Judge, Row
@@ -25,18 +25,11 @@ SENT = 15
 @pytest.mark.parametrize(
     "env", [{}, pytest.param({"NO_CYTHON": "1"}, marks=pytest.mark.nightly)], ids=["cython", "python"]
 )
-def test_raising_in_a_batch(kafka: Broker, namespace: str, tmp_path: Path, env: dict[str, str]) -> None:
+def test_raising_in_a_batch(place: Place, env: dict[str, str]) -> None:
     """Faust takes such a batch for done. Until the agent is started anew, what is read is acknowledged and handed to
     nobody: so it is with snapkafka, and in the snapshots. Not one of them waits for what nobody works on."""
-    with running(
-        kafka.bootstrap,
-        namespace,
-        tmp_path,
-        "tests.features.apps.failing",
-        inputs=NAMES,
-        outputs=["values-out", "events-out", "begun-out"],
-        env=env,
-    ) as pair:
+    outputs = ["values-out", "events-out", "begun-out"]
+    with running(place, "tests.features.apps.failing", inputs=NAMES, outputs=outputs, env=env) as pair:
         for times in range(1, 4):
             send(pair, SENT)
             pair.wait_for({"values-out": times * SENT, "events-out": times * SENT})
@@ -49,9 +42,7 @@ def test_raising_in_a_batch(kafka: Broker, namespace: str, tmp_path: Path, env: 
         pair.wait_for({"begun-out": 2 * 6})
         ends = 2 * (done + 2 * SENT)
         pair.ours.system.wait_until(
-            "all to be committed",
-            lambda: all(committed(pair, side) == ends for side in pair.sides),
-            timeout_s=60,
+            "all to be committed", lambda: {committed(pair, it) for it in pair.sides} == {ends}, timeout_s=60
         )
         assert positions(pair) == {0, done + 2 * SENT}, "also what was handed to nobody is through"
         pair.end()
@@ -98,15 +89,15 @@ def answered(client: Worker) -> int:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["client", "producer"])
-def test_411_a_client_holds_no_snapshot_up(kafka: Broker, namespace: str, tmp_path: Path, kind: str) -> None:
+def test_411_a_client_holds_no_snapshot_up(place: Place, kind: str) -> None:
     """`app.start_client()`, as in a web service; and an app that only produces."""
-    with Live.running(kafka, namespace, tmp_path, topics=["asked"], tables=()) as run:
+    with Live.running(place, topics=["asked"], tables=()) as run:
         run.start(CLIENTS)
         run.await_workers()
         state = run.observer.state
-        env = {"SNAPKAFKA_BOOTSTRAP": kafka.bootstrap, "SNAPKAFKA_NAMESPACE": namespace}
-        data = {"SNAPKAFKA_DEMO_DATA": str(tmp_path / "client")}
-        process = Worker(kind, tmp_path / "client.txt", [CLIENTS, kind], run.names | env | data)
+        env = {"SNAPKAFKA_BOOTSTRAP": place.bootstrap, "SNAPKAFKA_NAMESPACE": place.namespace}
+        data = {"SNAPKAFKA_DEMO_DATA": str(place.folder / "client")}
+        process = Worker(kind, place.folder / "client.txt", [CLIENTS, kind], run.names | env | data)
         try:
             run.until(f"the {kind} to be answered", lambda: answered(process) > 3)
             assert {view.hello.app for view in state.living()} == {run.app, f"{run.app}:client"}

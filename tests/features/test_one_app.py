@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pytest
 
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker
 from tests.driver.live import Live
+from tests.observing import Place
 
 from .harness import count_records, produce
 
@@ -19,14 +18,14 @@ APP = "tests.features.apps.relaying"
 WAITING = 6
 
 
-def test_no_position_is_committed_past_what_waits(kafka: Broker, namespace: str, tmp_path: Path) -> None:
+def test_no_position_is_committed_past_what_waits(place: Place) -> None:
     """Messages wait in the queue of a slow agent, a marker lies behind them, and commits go on: a crash would lose
     whatever was committed and not done."""
-    with Live.running(kafka, namespace, tmp_path, topics=("in-going", "mid", "out"), tables=()) as run:
+    with Live.running(place, topics=("in-going", "mid", "out"), tables=()) as run:
         mid = TopicPartition(run.topic("mid"), 0)
         run.start(APP, FEATURES_KIND="queueing")
         run.await_workers()
-        produce(kafka.bootstrap, run.topic("in-going"), [(f"k{n}", b"{}", None) for n in range(WAITING)])
+        produce(place.bootstrap, run.topic("in-going"), [(f"k{n}", b"{}", None) for n in range(WAITING)])
         run.until("all messages to wait for the slow agent", lambda: run.count("mid") == WAITING)
         assert run.take("behind").failure is None
         ends = run.observer.call(run.observer.admin.log_ends([mid]))
@@ -35,18 +34,16 @@ def test_no_position_is_committed_past_what_waits(kafka: Broker, namespace: str,
         while seen < WAITING:
             assert time.monotonic() < deadline, f"only {seen} of {WAITING} messages were done"
             at = run.committed.get(mid, 0)
-            seen = count_records(kafka.bootstrap, run.app, ["out"])["out"]
+            seen = count_records(place.bootstrap, run.app, ["out"])["out"]
             assert at <= seen + (seen == WAITING), f"{at} committed, and {seen} done"
         run.until("the position to pass the messages", lambda: run.committed.get(mid, 0) >= WAITING)
 
 
-def test_r2_a_red_standby_record_turns_its_reader_red(kafka: Broker, namespace: str, tmp_path: Path) -> None:
+def test_r2_a_red_standby_record_turns_its_reader_red(place: Place) -> None:
     """R2: turn red before taking in red, whoever reads it. The second worker hears by headers only, and gets no other
     record than those of the changelog that it is a standby of."""
     inputs = [f"in-{name}" for name in ("kept", "rates", "groups", "orders", "members")]
-    with Live.running(
-        kafka, namespace, tmp_path, topics=[*inputs, "kept-out"], tables=("kept", "groups")
-    ) as run:
+    with Live.running(place, topics=[*inputs, "kept-out"], tables=("kept", "groups")) as run:
         first = run.start("tests.features.apps.shared")
         second = run.start("tests.features.apps.shared", FEATURES_HEAR="headers")
         run.await_workers()
@@ -60,9 +57,8 @@ def test_r2_a_red_standby_record_turns_its_reader_red(kafka: Broker, namespace: 
             lambda: epoch in snapshots and writes.process in snapshots[epoch].reports,
         )
         assert stands_by.process not in snapshots[epoch].reports, "it has heard of it otherwise"
-        produce(
-            kafka.bootstrap, read.topic, [(f"k{n}", b"{}", None) for n in range(10)], partition=read.partition
-        )
+        more = [(f"k{n}", b"{}", None) for n in range(10)]
+        produce(place.bootstrap, read.topic, more, partition=read.partition)
         assert run.observer.decided(epoch).failure is None
         heard = {cut.process: cut.heard for cut in run.observer.state.captured(epoch).processes}
         assert heard == {writes.process: "ledger", stands_by.process: "header"}

@@ -19,6 +19,7 @@ from snapkafka.protocol import TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics, wait_until
 from tests.driver.live import Feed
 from tests.freezing import freeze, thaw
+from tests.observing import Place
 
 from .harness import PARTITIONS, Pair, Side, both_counting, count_records, is_marker, produce
 from .judging import Judge, Row
@@ -54,17 +55,13 @@ def cluster(namespace: str) -> Iterator[tuple[EmbeddedKafka, EmbeddedKafka]]:
         consumer.close()
         other = EmbeddedKafka()
         other.cluster_id = main.cluster_id
-        other.properties |= {
-            "process.roles": "broker",
-            "node.id": "2",
-            "controller.quorum.voters": main.voters,
-            "listeners": f"CLIENT://{other.bootstrap}",
-        }
+        other.properties |= {"process.roles": "broker", "node.id": "2"}
+        other.properties["controller.quorum.voters"] = main.voters
+        other.properties["listeners"] = f"CLIENT://{other.bootstrap}"
         with other:
             wait_until("both brokers", lambda: brokers(main.bootstrap) == 2, timeout_s=60)
             admin = AdminClient({"bootstrap.servers": main.bootstrap, "log_level": 0})
-            settings = dict(SETTINGS)
-            ledger = NewTopic(topic_name(namespace), 1, replica_assignment=[[2]], config=settings)
+            ledger = NewTopic(topic_name(namespace), 1, replica_assignment=[[2]], config=dict(SETTINGS))
             admin.create_topics([ledger])[ledger.topic].result(30)
             yield main, other
 
@@ -117,9 +114,8 @@ def begin_slow(pair: Pair) -> None:
         return count_records(pair.bootstrap, pair.ours.id, ["slow-out"])["slow-out"]
 
     before = started()
-    pair.sent.setdefault("slow", []).extend(
-        produce(pair.bootstrap, f"{pair.input}-slow", [("k", b"{}", None)])
-    )
+    sent = produce(pair.bootstrap, f"{pair.input}-slow", [("k", b"{}", None)])
+    pair.sent.setdefault("slow", []).extend(sent)
     wait_until("the slow agent to start", lambda: started() > before, timeout_s=30, period_s=0.02)
 
 
@@ -139,13 +135,11 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(
     events, sends and commits go on as fast as without snapkafka. The snapshot is captured then, though its time is
     over: the report comes before the word that it is late (R12), and is as true as one in time; the next one, too."""
     hold, (main, other) = tmp_path / "hold", cluster
-    with both_counting(main.bootstrap, namespace, tmp_path, env={"FEATURES_HOLD": str(hold)}) as pair:
+    with both_counting(Place(main.bootstrap, namespace, tmp_path), env={"FEATURES_HOLD": str(hold)}) as pair:
         with Feed(pair.bootstrap, f"{pair.input}-counted", RATE) as feed:
             pair.sent["counted"] = feed.places
             wait_until(
-                "both runs to be at work",
-                lambda: all(written(pair, side) > 3 * RATE for side in pair.sides),
-                timeout_s=60,
+                "both at work", lambda: min(written(pair, it) for it in pair.sides) > 3 * RATE, timeout_s=60
             )
             begin_slow(pair)
             hold.touch()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import random
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,9 +26,10 @@ from snapkafka.protocol import (
     TopicPartition,
 )
 from snapkafka.protocol.restores import RESTORED_METADATA
-from snapkafka.testing import Broker, Worker, wait_until
+from snapkafka.testing import Worker, wait_until
 from snapkafka.wire import headers as wire
 from tests.driver.live import Live
+from tests.observing import Place
 
 from .harness import produce, read_topics
 
@@ -116,11 +116,11 @@ def grown(letters: str, start: int = 0) -> list[str]:
     return [letters[: n + 1] for n in range(start, len(letters))]
 
 
-def test_each_agent_of_a_restored_app_goes_on(kafka: Broker, namespace: str, tmp_path: Path) -> None:
+def test_each_agent_of_a_restored_app_goes_on(place: Place) -> None:
     """Where its group has lost its offsets since, it starts only when they are set, whatever its reset policy: by
     `latest` what is in flight would never be read, without a word."""
     topics, tables = ("in-letters", "out"), ("seen-x", "seen-y")
-    with App.running(kafka, namespace, tmp_path, topics=topics, tables=tables, partitions=1) as app:
+    with App.running(place, topics=topics, tables=tables, partitions=1) as app:
         observer, first = app.observer, app.start_one()
         app.write(-1, app.input, "k", *"abcdefghij")
         x, y = grown("abcdefghij"), grown("abcdefghij")
@@ -146,7 +146,7 @@ def test_each_agent_of_a_restored_app_goes_on(kafka: Broker, namespace: str, tmp
         app.stop(second)
 
         # Its broker deletes it with all that it has committed, a week after the last member left.
-        client = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        client = AdminClient({"bootstrap.servers": place.bootstrap})
         client.delete_consumer_groups([app.app])[app.app].result(30)
         assert app.committed == {}
         refused = app.start_one(FEATURES_RESET="latest")

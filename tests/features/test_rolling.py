@@ -7,7 +7,6 @@ import json
 import threading
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +15,9 @@ from snapkafka.errors import SnapshotFailedError, TriggerRefusedError
 from snapkafka.kafka import Connection
 from snapkafka.ops import SnapshotInfo
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker, Worker
+from snapkafka.testing import Worker
 from tests.driver.live import Feed, Live
+from tests.observing import Place
 
 from .harness import PARTITIONS, Pair, Side, is_marker, read_topics, running
 from .judging import Judge
@@ -78,9 +78,8 @@ class Roll:
         pair, observer = self.pair, self.pair.observer
         asyncio.run(ops.pause(self.where, pair.namespace))
         self.until("the pause", "refused: snapshots are paused")
-        ends = observer.call(
-            observer.admin.log_ends(TopicPartition(f"{pair.ours.id}-mid", n) for n in range(PARTITIONS))
-        )
+        written = [TopicPartition(f"{pair.ours.id}-mid", n) for n in range(PARTITIONS)]
+        ends = observer.call(observer.admin.log_ends(written))
 
         def passed() -> bool:
             committed = observer.call(observer.admin.committed(pair.ours.id))
@@ -99,20 +98,13 @@ class Roll:
 
 
 @pytest.mark.nightly
-def test_r15_rolled_out_and_taken_back(kafka: Broker, namespace: str, tmp_path: Path) -> None:
+def test_r15_rolled_out_and_taken_back(place: Place) -> None:
     """With one worker of two the snapshot is refused by the name of an input without a reader with snapkafka, and no
     marker is sent; with both it is captured, and borne out by the log; without any again it is refused. All the while
     nothing is lost, and no worker without snapkafka meets a marker."""
+    off = {"SNAPKAFKA": "off", **KIND}
     with running(
-        kafka.bootstrap,
-        namespace,
-        tmp_path,
-        APP,
-        inputs=["going"],
-        outputs=["mid", "out"],
-        env={"SNAPKAFKA": "off", **KIND},
-        workers=2,
-        joins=False,
+        place, APP, inputs=["going"], outputs=["mid", "out"], env=off, workers=2, joins=False
     ) as pair:
         with Roll(pair) as roll:
             roll.until("no snapshot without snapkafka", "refused")
@@ -123,11 +115,11 @@ def test_r15_rolled_out_and_taken_back(kafka: Broker, namespace: str, tmp_path: 
             roll.until("snapshots of all", "captured", count=3)
             roll.pass_the_last_marker()
             roll.replace("off")
-            asyncio.run(ops.resume(roll.where, namespace))
+            asyncio.run(ops.resume(roll.where, place.namespace))
             roll.until("half of the workers to be named by their inputs again", "refused: no process of app")
             roll.replace("off")
             roll.until("no snapshot without snapkafka again", "refused")
-        asyncio.run(ops.retire(roll.where, namespace, pair.ours.id))
+        asyncio.run(ops.retire(roll.where, place.namespace, pair.ours.id))
         assert not any(outcome == "captured" for outcome in roll.outcomes[:mixed])
         named = [outcome for outcome in roll.outcomes if outcome.startswith("failed")]
         assert all(pair.ours.id in it or "are paused" in it for it in named), "each says by whom"
@@ -142,14 +134,11 @@ def test_r15_rolled_out_and_taken_back(kafka: Broker, namespace: str, tmp_path: 
         pair.end()
         assert any(is_marker(record) for record in pair.ours.records["mid"]), "no marker was sent at all"
         answers = [record for record in pair.ours.records["out"] if not is_marker(record)]
-        assert {record.key for record in answers} == {b"k%d" % n for n in range(7)}, (
-            "a marker went for a message"
-        )
+        keys = {record.key for record in answers}
+        assert keys == {b"k%d" % n for n in range(7)}, "a marker went for a message"
         judge = Judge(pair)
-        found = [finding for epoch in pair.epochs for finding in judge.findings(epoch)]
-        assert {finding.kind for finding in found} <= {"replayed", "ran-twice"}, (
-            "events may run again, no more"
-        )
+        kinds = {finding.kind for epoch in pair.epochs for finding in judge.findings(epoch)}
+        assert kinds <= {"replayed", "ran-twice"}, "events may run again, no more"
 
 
 WORKERS = 20
@@ -157,21 +146,19 @@ WORKERS = 20
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
-def test_r9_of_a_snapshot_each_second_of_a_rolling_restart_19_in_20_are_captured(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
+def test_r9_of_a_snapshot_each_second_of_a_rolling_restart_19_in_20_are_captured(place: Place) -> None:
     """Each worker is replaced, one after the other. What a rebalance fails by name is tried again by the verb."""
     over, taken = threading.Event(), list[Future[SnapshotInfo]]()
     topics = ("in-going", "mid", "out")
     with (
-        Live.running(kafka, namespace, tmp_path, topics=topics, tables=(), partitions=WORKERS) as live,
+        Live.running(place, topics=topics, tables=(), partitions=WORKERS) as live,
         ThreadPoolExecutor(2 * WORKERS) as pool,
     ):
         where = live.system.connection
 
         def ask() -> None:
             while not over.wait(1.0):
-                taken.append(pool.submit(asyncio.run, ops.trigger(where, namespace, wait=True)))
+                taken.append(pool.submit(asyncio.run, ops.trigger(where, place.namespace, wait=True)))
 
         def replace(worker: Worker) -> None:
             fresh = live.start(**KIND)
@@ -180,7 +167,7 @@ def test_r9_of_a_snapshot_each_second_of_a_rolling_restart_19_in_20_are_captured
 
         before = [live.start(**KIND) for _ in range(WORKERS)]
         live.await_workers()
-        with Feed(kafka.bootstrap, live.topic("in-going"), RATE):
+        with Feed(place.bootstrap, live.topic("in-going"), RATE):
             asking = pool.submit(ask)
             try:
                 for worker in before:

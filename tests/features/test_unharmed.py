@@ -21,8 +21,9 @@ from confluent_kafka.admin import (
 from snapkafka import ops
 from snapkafka.errors import TriggerRefusedError
 from snapkafka.kafka import SETTINGS, Connection, topic_name
-from snapkafka.testing import Broker, EmbeddedKafka, create_topics
+from snapkafka.testing import EmbeddedKafka, create_topics
 from tests.kafka.doors import PASSWORD, guarded_broker
+from tests.observing import Place
 
 from .harness import Pair, both_counting
 from .judging import Judge, Row
@@ -69,7 +70,7 @@ def test_r15_a_principal_without_rights_on_the_ledger(
     client = AdminClient({"bootstrap.servers": broker.bootstrap})
     client.create_acls([denied])[denied].result(30)
     env = {"SNAPKAFKA_BOOTSTRAP": address, "FEATURES_USER": "SHOP", "FEATURES_PASSWORD": PASSWORD}
-    with both_counting(broker.bootstrap, namespace, tmp_path, env=env, joins=False) as pair:
+    with both_counting(Place(broker.bootstrap, namespace, tmp_path), env=env, joins=False) as pair:
         feed(pair)
         assert not pair.observer.state.processes, "it has joined: this shows nothing"
         compare(pair)
@@ -78,17 +79,15 @@ def test_r15_a_principal_without_rights_on_the_ledger(
 
 
 @pytest.mark.parametrize("mode", ["observe", "stamp"])
-def test_r15_each_mode_leaves_the_app_as_it_is(
-    kafka: Broker, namespace: str, tmp_path: Path, mode: str
-) -> None:
+def test_r15_each_mode_leaves_the_app_as_it_is(place: Place, mode: str) -> None:
     """Outputs, changelogs, headers and exceptions are those of an app without us. `observe` writes nothing anywhere and
     says what a snapshot would hold; `stamp` puts a header on every record, joins, and refuses snapshots."""
     env = {"FEATURES_MODE": mode}
-    with both_counting(kafka.bootstrap, namespace, tmp_path, env=env, joins=mode == "stamp") as pair:
+    with both_counting(place, env=env, joins=mode == "stamp") as pair:
         feed(pair)
         if mode == "stamp":
             with pytest.raises(TriggerRefusedError):
-                asyncio.run(ops.trigger(Connection(bootstrap=kafka.bootstrap), namespace))
+                asyncio.run(ops.trigger(Connection(bootstrap=place.bootstrap), place.namespace))
         hellos = [view.hello.mode for view in pair.observer.state.processes.values()]
         compare(pair)
         stamped = [record.stamp is not None for records in pair.ours.records.values() for record in records]
@@ -103,22 +102,22 @@ def test_r15_each_mode_leaves_the_app_as_it_is(
 
 
 @pytest.mark.nightly
-def test_r15_paused_and_resumed_without_a_restart(kafka: Broker, namespace: str, tmp_path: Path) -> None:
+def test_r15_paused_and_resumed_without_a_restart(place: Place) -> None:
     """What is under way fails by that name, nothing is started meanwhile, and the next is captured."""
-    here = Connection(bootstrap=kafka.bootstrap)
-    with both_counting(kafka.bootstrap, namespace, tmp_path) as pair:
+    here = Connection(bootstrap=place.bootstrap)
+    with both_counting(place) as pair:
         pair.snapshot()
         processes = set(pair.observer.state.processes)
         with ThreadPoolExecutor(1) as pool:
             load = pool.submit(feed, pair, LOAD, LOAD_S)
             begin_slow(pair)
             under_way = pair.observer.ask("under way", ttl_ms=20_000)
-            asyncio.run(ops.pause(here, namespace))
+            asyncio.run(ops.pause(here, place.namespace))
             assert getattr(pair.observer.decided(under_way).failure, "code", "") == "paused"
             with pytest.raises(TriggerRefusedError) as refused:
-                asyncio.run(ops.trigger(here, namespace))
+                asyncio.run(ops.trigger(here, place.namespace))
             assert refused.value.facts["reason"] == "paused"
-            asyncio.run(ops.resume(here, namespace))
+            asyncio.run(ops.resume(here, place.namespace))
             pair.snapshot()
             assert not load.done(), "nothing was sent during the last of it"
             load.result()

@@ -16,6 +16,7 @@ from snapkafka.testing import EmbeddedKafka, create_topics
 from tests.chaos.judge import log_record, read_log, verdict_of
 from tests.driver.live import Live
 from tests.freezing import freeze, thaw
+from tests.observing import Place
 
 from . import harness
 
@@ -70,7 +71,9 @@ def unsettled(namespace: str, tmp_path: Path) -> Iterator[Unsettled]:
     topics = ("in-orders", "orders-out")
     with (
         EmbeddedKafka() as broker,
-        Unsettled.running(broker, namespace, tmp_path, topics=topics, tables=(), partitions=1) as run,
+        Unsettled.running(
+            Place(broker.bootstrap, namespace, tmp_path), topics=topics, tables=(), partitions=1
+        ) as run,
     ):
         settings = {"cleanup.policy": "compact", "max.message.bytes": "2000"}
         create_topics(broker.bootstrap, run.topic("orders-changelog"), partitions=1, config=settings)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from snapkafka.testing import Broker
+from tests.observing import Place
 
 from .compared import APPS, EXACTLY_ONCE, IN_TRANSACTIONS, LOOKED_AT, TORN, WRITTEN
 from .harness import Side, running
@@ -33,7 +34,7 @@ def judges(
         app = APPS[name]
         module = f"tests.features.apps.{app.module}"
         namespace = f"t{uuid.uuid4().hex[:8]}"
-        with running(kafka.bootstrap, namespace, folder, module, **app.topics, env=app.env) as pair:
+        with running(Place(kafka.bootstrap, namespace, folder), module, **app.topics, env=app.env) as pair:
             app.drive(pair)
             pair.finish()
             return Judge(pair)

@@ -18,12 +18,8 @@ class Peer:
 
     def __init__(self, bootstrap: str, namespace: str, topic: str) -> None:
         self.app = topic
-        self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=bootstrap,
-            group_id=topic,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-        )
+        more = {"enable_auto_commit": False, "auto_offset_reset": "earliest"}
+        self._consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=topic, **more)
         self._loop: Any = participant(namespace=namespace, consumer=self._consumer, inputs=[topic])
         self.state = self._loop.host.machine.ledger
 

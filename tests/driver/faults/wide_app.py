@@ -47,9 +47,7 @@ class WideApp:
         self.soon = app.topic(f"{name}-soon", **raw)
         #: Some partition of it is sent to for the first time, whenever that is.
         self.late = app.topic(f"{name}-late", **raw | {"partitions": LATE_PARTITIONS})
-        stores = {
-            name: {"store": f"rocksdb:{name}"} if kind == ROCKSDB else {} for name in ("counts", "lists")
-        }
+        stores = {it: {"store": f"rocksdb:{it}"} if kind == ROCKSDB else {} for it in ("counts", "lists")}
         self.counts = app.Table("counts", default=int, partitions=1, **stores["counts"])
         self.lists = app.Table("lists", default=list, partitions=1, **stores["lists"])
         self.sets = app.SetTable("sets", partitions=1)

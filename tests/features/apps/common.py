@@ -136,10 +136,8 @@ def saw(agent: str, event: Any, **more: Any) -> dict[str, Any]:
     """
     message = event.message
     headers = sorted((name, repr(value)) for name, value in event.headers.items() if name != "src")
-    raw = (
-        type(message.headers).__name__,
-        sorted((k, repr(v)) for k, v in dict(message.headers or ()).items() if k != "src"),
-    )
+    theirs = sorted((k, repr(v)) for k, v in dict(message.headers or ()).items() if k != "src")
+    raw = (type(message.headers).__name__, theirs)
     return {
         "key": event.key,
         "value": {

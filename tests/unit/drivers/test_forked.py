@@ -168,12 +168,8 @@ async def test_a_certificate_is_checked(tmp_path: Path, door: Door, host: str, p
     certificates = make_certificates(tmp_path)  # that of the server is of localhost and 127.0.0.1
     of_server.load_cert_chain(certificates.server, certificates.server_key)
     server = await asyncio.start_server(serve, "0.0.0.0", 0, ssl=of_server)
-    connection = AIOKafkaConnection(
-        host,
-        server.sockets[0].getsockname()[1],
-        security_protocol="SSL",
-        ssl_context=ssl.create_default_context(cafile=certificates.ca),
-    )
+    port, context = server.sockets[0].getsockname()[1], ssl.create_default_context(cafile=certificates.ca)
+    connection = AIOKafkaConnection(host, port, security_protocol="SSL", ssl_context=context)
     try:
         if passes:
             with pytest.raises(Exception, match="closed"):

@@ -37,13 +37,9 @@ async def hello(
         return {topic: known for topic in topics if topic in exist}
 
     monkeypatch.setattr(announced, "SEEN_WITHIN_S", 0.01)
-    driver = SimpleNamespace(
-        app=app,
-        admin=SimpleNamespace(
-            describe_topics=described, topic_settings=settings or AsyncMock(return_value=({}, {}))
-        ),
-        config=SimpleNamespace(mode="on", sources=()),
-    )
+    has = settings or AsyncMock(return_value=({}, {}))
+    admin = SimpleNamespace(describe_topics=described, topic_settings=has)
+    driver = SimpleNamespace(app=app, admin=admin, config=SimpleNamespace(mode="on", sources=()))
     return await hello_of(cast(Any, driver), subscribed)
 
 

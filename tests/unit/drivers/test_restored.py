@@ -20,8 +20,9 @@ from snapkafka.drivers.faust import restores
 from snapkafka.drivers.faust.tables.changelogs import Tables
 from snapkafka.errors import InstallError
 from snapkafka.kafka import KafkaTopicAdmin
-from snapkafka.protocol import RESTORE, AgentPosition, Hello, LogEnd, Restore, TopicId, TopicPartition
+from snapkafka.protocol import RESTORE, AgentPosition, Hello, Restore, TopicId, TopicPartition
 from snapkafka.wire import headers as wire
+from tests.protocol.world import log_ends
 from tests.unit.drivers.producing import Driver
 
 IN, CHANGELOG = TP("in", 0), TP("counts-changelog", 0)
@@ -38,18 +39,12 @@ def restore(driver: Any, *positions: tuple[str, int, tuple[int, ...]], plan: str
     driver.append(Hello(n=driver.number(), app="snapkafka-restore", mode=RESTORE))
     author = len(driver.written) - 1
     note(driver, "begun", plan=plan, author=author)
-    note(
-        driver,
-        "done",
-        plan=plan,
-        author=author,
-        ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=BASE) for tp in (IN, CHANGELOG)),
-        topics=(TopicId(topic="in", topic_id="1"),),
-        positions=tuple(
-            AgentPosition(app="p", agent=agent, topic="in", partition=0, offset=offset, started_above=above)
-            for agent, offset, above in positions
-        ),
+    ends, ids = log_ends((IN, BASE), (CHANGELOG, BASE)), (TopicId(topic="in", topic_id="1"),)
+    starts = tuple(
+        AgentPosition(app="p", agent=agent, topic="in", partition=0, offset=offset, started_above=above)
+        for agent, offset, above in positions
     )
+    note(driver, "done", plan=plan, author=author, ends=ends, topics=ids, positions=starts)
     return author
 
 

@@ -146,12 +146,8 @@ class Side:
         self.broker = Broker(bytes_max=TOPIC_BYTES, trouble=trouble, seed=seed)
         self.driver = Driver() if stamps else None
         self.turn = 0
-        settings: dict[str, Any] = {
-            "max_batch_size": BATCH_BYTES,
-            "max_request_size": PRODUCER_BYTES,
-            "partitioner": self._in_turns,
-        }
-        settings["enable_idempotence"] = kind == "idempotent"
+        settings: dict[str, Any] = {"max_batch_size": BATCH_BYTES, "max_request_size": PRODUCER_BYTES}
+        settings |= {"partitioner": self._in_turns, "enable_idempotence": kind == "idempotent"}
         settings["transactional_id"] = "it" if kind == "transactions" else None
         self.faust: Any = None
         self.reported = Counter[Any]()
@@ -275,11 +271,8 @@ class Side:
 
     async def _send(self, record: Record) -> Any:
         if self.faust is not None:
-            more = {
-                "partition": record.partition,
-                "timestamp": 1.5,
-                "headers": record.headers and [*record.headers],
-            }
+            headers = record.headers and [*record.headers]
+            more: dict[str, Any] = {"partition": record.partition, "timestamp": 1.5, "headers": headers}
             if record.soon:
                 more["callback"] = self._called_back
                 return self.faust.topic.send_soon(key=record.key, value=record.value, **more)
@@ -301,9 +294,8 @@ class Side:
         for partition in range(PARTITIONS):
             for number, record in self.sent(partition):
                 place = None if records[number].partition is None else partition
-                found.append(
-                    (*number, place, record.timestamp, record.key, wire.without_header(record.headers))
-                )
+                headers = wire.without_header(record.headers)
+                found.append((*number, place, record.timestamp, record.key, headers))
         return sorted(found)
 
     def sent(self, partition: int) -> list[tuple[tuple[int, int], Any]]:

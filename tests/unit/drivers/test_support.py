@@ -115,17 +115,17 @@ async def test_whatever_is_replaced_stands_in_the_table(guarantee: str) -> None:
     driver = snapkafka.install(app, namespace="n")
     app.finalize()
     made = app.producer._new_producer(transactional_id="t" if guarantee == "exactly_once" else None)
-    owners = [
-        app,
-        app.sensors,
-        app.consumer,
-        app.producer,
-        app.producer.buffer,
+    owners = [app, app.sensors, app.consumer, app.producer, app.producer.buffer]
+    late = app.stream(app.topic("in"))
+    owners += [
         made,
         made._message_accumulator,
+        app.topics,
+        app.tables.recovery,
+        app._reply_consumer,
+        late,
+        app.web,
     ]
-    late = app.stream(app.topic("in"))
-    owners += [app.topics, app.tables.recovery, app._reply_consumer, late, app.web]
     driver.tables.attach()
     driver.events.watch_replies(app._reply_consumer)
     assert {*replaced(early)} == {*replaced(late)}, "one from before is watched as well"
