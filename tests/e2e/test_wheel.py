@@ -43,7 +43,7 @@ WAYS: list[tuple[tuple[str, ...], str, int]] = [
     (("trace", "orders", "0", "1", *NO_BROKER), "", AWAY),
     (("doctor", *NO_BROKER), "", AWAY),
     (("doctor", "--offline", "nothing:app"), "faust", BadInputError.exit_status),
-    (("invariants", "list", *NO_BROKER), "", AWAY),
+    (("invariants", *NO_BROKER), "", AWAY),
     (("topics", "create", "orders", *NO_BROKER[:2]), "", AWAY),
     (("pause", *NO_BROKER), "", AWAY),
     (("resume", *NO_BROKER), "", AWAY),
