@@ -361,13 +361,8 @@ def folded(records: Sequence[Record]) -> dict[str, object]:
 
 
 async def _read(bootstrap: str, tps: Sequence[KafkaPartition], isolation: str) -> dict[str, list[Record]]:
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=bootstrap,
-        group_id=None,
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        isolation_level=isolation,
-    )
+    how = {"group_id": None, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, isolation_level=isolation, **how)
     found: dict[str, list[Record]] = defaultdict(list)
     async with consumer:
         ends = {tp: end for tp, end in (await consumer.end_offsets(tps)).items() if end > 0} if tps else {}
@@ -400,13 +395,5 @@ def _partitions(bootstrap: str, prefix: str, only: set[str] | None) -> list[Kafk
 
 
 def _record(item: Any) -> Record:
-    return Record(
-        item.topic,
-        item.partition,
-        item.offset,
-        item.key,
-        item.value,
-        tuple(wire.without_header(item.headers)),
-        wire.find(item.headers),
-        item.timestamp,
-    )
+    place, theirs = (item.topic, item.partition, item.offset), tuple(wire.without_header(item.headers))
+    return Record(*place, item.key, item.value, theirs, wire.find(item.headers), item.timestamp)

@@ -14,22 +14,13 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from snapkafka.errors import TimedOutError
-from snapkafka.protocol import (
-    RESTORE,
-    AgentPosition,
-    Bye,
-    Dead,
-    Hello,
-    LedgerRecord,
-    LogEnd,
-    Restore,
-    TopicPartition,
-)
+from snapkafka.protocol import RESTORE, AgentPosition, Bye, Dead, Hello, LedgerRecord, Restore, TopicPartition
 from snapkafka.protocol.restores import RESTORED_METADATA
 from snapkafka.testing import Worker, wait_until
 from snapkafka.wire import headers as wire
 from tests.driver.live import Live
 from tests.observing import Place
+from tests.protocol.world import log_ends
 
 from .harness import produce, read_topics
 
@@ -100,15 +91,11 @@ class App(Live):
         self.write(late, self.of_y, '"k"', "Z", seq=99)
         self.commit(6, RESTORED_METADATA + PLAN)
         self.append(Bye(process=author, n=1))
-        self.notify(
-            "done",
-            author=author,
-            ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items()),
-            positions=tuple(
-                AgentPosition(app=self.app, agent=name, topic=self.input.topic, partition=0, offset=offset)
-                for name, offset in (("x", 10), ("y", 6))
-            ),
+        starts = tuple(
+            AgentPosition(app=self.app, agent=name, topic=self.input.topic, partition=0, offset=offset)
+            for name, offset in (("x", 10), ("y", 6))
         )
+        self.notify("done", author=author, ends=log_ends(*ends.items()), positions=starts)
 
 
 def grown(letters: str, start: int = 0) -> list[str]:

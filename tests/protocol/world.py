@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from snapkafka.checks import LogRecord
@@ -86,15 +87,11 @@ class World:
     ledger: list[LedgerRecord] = field(default_factory=list)
     logs: defaultdict[TopicPartition, list[Stored]] = field(default_factory=lambda: defaultdict(list))
     fold: LedgerState = field(default_factory=LedgerState)
-    numbers: int = 1_000_000
+    number: Callable[[], int] = field(default_factory=lambda: count(1_000_001).__next__)
     generation: int = 0
     says: Callable[[str], None] | None = None
     names: dict[int, str] = field(default_factory=dict)  # process id -> its host
     ids: dict[int, str] = field(default_factory=dict)  # epoch -> snapshot
-
-    def number(self) -> int:
-        self.numbers += 1
-        return self.numbers
 
     def append(self, record: LedgerRecord) -> int:
         """Append to the ledger; its offset."""

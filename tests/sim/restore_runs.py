@@ -169,7 +169,6 @@ class RestoreWorld(SmallWorld):
                     if self.abort():
                         return self.restore(cut)
                 case "replace":
-                    view = self.ledger.restores.open
                     if view is not None:
                         self.counts["replaced"] += 1
                         self.holder = None
@@ -200,9 +199,8 @@ class RestoreWorld(SmallWorld):
             return
         self.counts["bare"] += 1
         self.changelog.append(SimWritten("x", (-self.fresh(),), NOBODY))
-        assert self.committed is not None, (
-            "it is deleted only behind a restore, and a worker has started since"
-        )
+        # It is deleted only behind a restore, and a worker has started since.
+        assert self.committed is not None
         self.committed += self.committed < len(self.log)
 
     def abort(self) -> bool:

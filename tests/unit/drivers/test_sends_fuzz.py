@@ -107,16 +107,10 @@ def _record(random: Random, kind: str, task: int, n: int, *, odd: float) -> Reco
         key, size, partition = random.choice(((7, 20, 0), (None, -1, 0), (b"key.", 20, 99)))
     elif odd < 0.1:
         headers = random.choice(([("mine", b"1"), ("mine", b"2")], [("_sk", b"of a copy")]))
-    return Record(
-        task,
-        n,
-        size,
-        None if kind == "plain" and size == 20 else partition,
-        key,
-        headers,
-        second=kind == "two clients" and random.random() < 0.3,
-        soon=kind == "faust" and random.random() < 0.6,
-    )
+    place = None if kind == "plain" and size == 20 else partition
+    second = kind == "two clients" and random.random() < 0.3
+    soon = kind == "faust" and random.random() < 0.6
+    return Record(task, n, size, place, key, headers, second=second, soon=soon)
 
 
 class Sensor(faust.Sensor):
