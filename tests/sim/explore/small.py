@@ -243,18 +243,18 @@ LARGE: Final = {
         slow=NEWS | {"post Report", "commit"},
         states=44_841,
     ),
-    "small-large": replace(SMALL["small"], slow=NEWS, states=67_604),
+    "small-large": replace(SMALL["small"], slow=NEWS, states=70_735),
     "late-large": replace(
         SMALL["late"],
         plan=plan(app("a", "A", SEND), app("b", "B", WRITE, workers=2)),
         slow=NEWS,
         states=17_183,
     ),
-    "partitions-large": replace(SMALL["partitions"], slow=NEWS | {"append"}, states=67_742),
+    "partitions-large": replace(SMALL["partitions"], slow=NEWS | {"append"}, states=1_066_970),
     "partitions-move-large": replace(SMALL["partitions-move"], slow=NEWS | {"post Report"}, states=110_958),
     "transactions-large": replace(SMALL["transactions"], inputs=(A, A), states=21_155),
     "fenced-large": replace(
-        SMALL["fenced"], plan=transactions(WRITES, workers=2), slow=NEWS | {"append"}, states=25_581
+        SMALL["fenced"], plan=transactions(WRITES, workers=2), slow=NEWS | {"append"}, states=27_143
     ),
     # R10, V5: an input moves, and comes back, and what was sent is sent again by the same process.
     "went-back": SmallWorld(LOOPS, (A,), {"rebalance": 2}, states=111_806),
