@@ -74,8 +74,8 @@ def test_r16_a_record_that_is_put_back_is_read_again_and_committed_by_nobody(
             "auto.offset.reset": "earliest",
         }
     )
-    held = PlainDriver(Config(namespace=namespace), Connection(bootstrap=kafka.bootstrap)).held
-    consumer.held = held
+    held = PlainDriver(Config(namespace=namespace), Connection(bootstrap=kafka.bootstrap))
+    consumer.host = held
     tp, here = OurPartition(namespace, 0), TopicPartition(namespace, 0)
     consumer.subscribe([namespace])
     try:
@@ -92,5 +92,5 @@ def test_r16_a_record_that_is_put_back_is_read_again_and_committed_by_nobody(
         assert read(consumer).offset() == (2 if seek else 4)
         assert read(consumer).offset() == (3 if seek else 5)
     finally:
-        consumer.held = None
+        consumer.host = None
         consumer.close()

@@ -119,11 +119,11 @@ class AioParticipant(Participant, ConsumerRebalanceListener):
             self._watch("abort_transaction", self.events.aborting)
 
     def _paused_by_loop(self, *tps: Any) -> None:
-        self.host.held.paused_by_loop(TopicPartition(*tp) for tp in tps)
+        self.host.paused_by_loop(TopicPartition(*tp) for tp in tps)
         self._pause(*tps)
 
     def _resumed_by_loop(self, *tps: Any) -> None:
-        held = self.host.held.resumed_by_loop(TopicPartition(*tp) for tp in tps)
+        held = self.host.resumed_by_loop(TopicPartition(*tp) for tp in tps)
         self._resume(*(tp for tp in tps if TopicPartition(*tp) not in held))
 
     def _watch(self, step: str, inside: Callable[[], AbstractContextManager[None]]) -> None:
@@ -202,9 +202,9 @@ class AioParticipant(Participant, ConsumerRebalanceListener):
 
     async def _take_in(self, message: Any) -> Any:
         """Return the record as the loop gets it; None: it does not."""
-        (tp, offset), held = place_of(message), self.host.held
+        tp, offset = place_of(message)
         generation, header = self._generation, None
-        if held.holds(tp):
+        if tp in self.host.held:
             return self.put_back(tp, offset)
         if message.headers:
             header, rest = wire.take_out(message.headers)
@@ -212,14 +212,14 @@ class AioParticipant(Participant, ConsumerRebalanceListener):
                 message = replace(message, headers=rest)
         waits, found = False, gate.decide(self.host, tp, offset, message.key, message.value, header)
         if found.met is not None and not self.host.absent:
-            waits = await self.host.follower.meet(found.met, lambda: held.hold(tp))
+            waits = await self.host.follower.meet(found.met, lambda: self.host.hold(tp))
             if generation != self._generation:
                 return None
         self._has_message = self.takes_in(found, tp, offset, waits=waits)
         return message if self._has_message else None
 
     def _hold_back(self) -> None:
-        self.host.held.apply(
+        self.host.hold_back(
             pause=lambda tps: self._pause(*(Partition(*tp) for tp in tps)),
             resume=lambda tps: self._resume(*(Partition(*tp) for tp in tps)),
         )
@@ -278,7 +278,7 @@ class AioParticipant(Participant, ConsumerRebalanceListener):
         finally:
             self._generation += 1
             self.revoked()
-            self.host.held.forget()
+            self.host.forget_paused()
 
     def change(self, partition: int, key: bytes, value: bytes | None) -> None:
         assert self._client is not None and self.plan.table is not None

@@ -24,9 +24,9 @@ from snapkafka.protocol import TopicPartition as OurPartition
 from snapkafka.until import blocking_until
 from snapkafka.wire import headers as wire
 
-from ..reading import UNKNOWN, Moved
+from ..reading import UNKNOWN
 from ..sends import RECORDING, Partition, Run, Sends, Stamp, Unacknowledged, outcome_of
-from .participant import READ_AROUND, READ_BY, HeldInputs
+from .participant import READ_AROUND, READ_BY, PlainDriver
 from .running_events import Events
 
 UNASSIGNED: Final = -1
@@ -59,15 +59,13 @@ class Consumer(confluent_kafka.Consumer):
 
     Attributes:
         config: its settings, which may come as a mapping, or as keywords.
-        held: what its participant holds back; None: no participant reads it.
-        moved: called where a position moves without a record.
+        host: of its participant; None: no participant reads it.
     """
 
     def __init__(self, config: Mapping[str, Any], **more: Any) -> None:
         super().__init__(dict(config), **more)
         self.config = {**config, **more}
-        self.held: HeldInputs | None = None
-        self.moved: Moved | None = None
+        self.host: PlainDriver | None = None
         self._sought: dict[tuple[str, int], int] = {}  # what librdkafka has no position of
         self._next: dict[OurPartition, int] = {}  # what is to come
         self._to_bound: set[OurPartition] = set()  # sought to the start or end of the log, wherever that is
@@ -75,7 +73,7 @@ class Consumer(confluent_kafka.Consumer):
     def plainly(self, timeout_s: float) -> Any:
         """Read a record, as confluent-kafka does, from all inputs but those that are held back."""
         self._hold_back()
-        message = super().poll(min(timeout_s, HELD_POLL_S) if self.held else timeout_s)
+        message = super().poll(min(timeout_s, HELD_POLL_S) if self.host and self.host.held else timeout_s)
         if self._sought and message is not None:
             self._sought.pop((message.topic(), message.partition()), None)
         return message
@@ -86,8 +84,8 @@ class Consumer(confluent_kafka.Consumer):
         self._sought[tp] = self._next[tp] = offset
 
     def _hold_back(self) -> None:
-        if self.held is not None:
-            self.held.apply(pause=self._pause, resume=self._resume)
+        if self.host is not None:
+            self.host.hold_back(pause=self._pause, resume=self._resume)
 
     def _pause(self, tps: list[OurPartition]) -> None:
         super().pause([TopicPartition(*tp) for tp in tps])
@@ -102,8 +100,8 @@ class Consumer(confluent_kafka.Consumer):
         due, (passed,) = self._next.get(tp), super().position([TopicPartition(*tp)])
         super().seek(partition)
         self._sought.pop(tp, None)
-        if self.moved is not None and to >= 0:
-            self.moved(tp, due if due is None else max(due, passed.offset), to, "sought")
+        if self.host is not None and to >= 0:
+            self.host.reading_moved(tp, due if due is None else max(due, passed.offset), to, "sought")
             self._next[tp] = to
         elif to < 0:
             self._to_bound.add(tp)
@@ -118,17 +116,17 @@ class Consumer(confluent_kafka.Consumer):
         compaction and transactions leave gaps. librdkafka resets a position by itself, and tells nobody; but it knows
         where the log began when the record was fetched."""
         due, self._next[tp] = self._next.get(tp, offset), offset + 1
-        if self.moved is None:
+        if self.host is None:
             return
         if tp in self._to_bound:
             self._to_bound.remove(tp)
-            self.moved(tp, due, offset, "sought")
+            self.host.reading_moved(tp, due, offset, "sought")
         elif offset > due:
             begins, _ = super().get_watermark_offsets(TopicPartition(*tp), cached=True)
             if begins > offset or begins < 0:
-                self.moved(tp, UNKNOWN, offset, "lost")
+                self.host.reading_moved(tp, UNKNOWN, offset, "lost")
             elif begins > due:
-                self.moved(tp, due, begins, "lost")
+                self.host.reading_moved(tp, due, begins, "lost")
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """Return the positions; that of a record that is held back is its offset."""
@@ -155,25 +153,25 @@ class Consumer(confluent_kafka.Consumer):
 
     def pause(self, partitions: list[TopicPartition]) -> None:
         """Pause partitions; see `confluent_kafka.Consumer.pause`."""
-        if self.held is not None:
-            self.held.paused_by_loop(OurPartition(tp.topic, tp.partition) for tp in partitions)
+        if self.host is not None:
+            self.host.paused_by_loop(OurPartition(tp.topic, tp.partition) for tp in partitions)
         super().pause(partitions)
 
     def resume(self, partitions: list[TopicPartition]) -> None:
         """Resume partitions, those that are held back as soon as they are let go."""
-        if self.held is not None:
-            held = self.held.resumed_by_loop(OurPartition(tp.topic, tp.partition) for tp in partitions)
+        if self.host is not None:
+            held = self.host.resumed_by_loop(OurPartition(tp.topic, tp.partition) for tp in partitions)
             partitions = [tp for tp in partitions if (tp.topic, tp.partition) not in held]
         super().resume(partitions)
 
     def resume_all(self) -> None:
         """Resume what was paused here: the inputs are revoked."""
         self._sought.clear()
-        if self.held is not None and (paused := self.held.forget()):
+        if self.host is not None and (paused := self.host.forget_paused()):
             self._resume(paused)
 
     def _require_free(self) -> None:
-        if self.held is not None:
+        if self.host is not None:
             raise BadInputError(READ_AROUND, hint=READ_BY)
 
 

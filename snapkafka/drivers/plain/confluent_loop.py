@@ -90,7 +90,7 @@ class ConfluentParticipant(Participant):
                 self._consumer.subscribe(
                     list(self.plan.inputs), on_assign=self._assigned, on_revoke=self._revoked
                 )
-                self._consumer.held, self._consumer.moved = self.host.held, self.host.reading_moved
+                self._consumer.host = self.host
         except BaseException:
             self._leave_clients()
             self._thread.call(self.leave(in_order=True))
@@ -120,7 +120,7 @@ class ConfluentParticipant(Participant):
         if self._producer is not None:
             self._producer.sends = self._producer.events = None
         if self._consumer is not None:
-            self._consumer.held = self._consumer.moved = None
+            self._consumer.host = None
 
     # -- for the loop -----------------------------------------------------------------------------------------------
 
@@ -166,10 +166,9 @@ class ConfluentParticipant(Participant):
 
     def _take_in(self, consumer: Consumer, message: Any) -> bool:
         """Return whether the loop gets this record now."""
-        (tp, offset), held = place_of(message), self.host.held
-        header = None
+        (tp, offset), header = place_of(message), None
         consumer.came(tp, offset)
-        if held.holds(tp):
+        if tp in self.host.held:
             consumer.put_back(tp, offset)
             return False
         if headers := message.headers():
@@ -178,7 +177,9 @@ class ConfluentParticipant(Participant):
                 message.set_headers(rest)
         found = gate.decide(self.host, tp, offset, message.key(), message.value(), header)
         met = None if self.host.absent else found.met
-        waits = met is not None and self._thread.call(self.host.follower.meet(met, lambda: held.hold(tp)))
+        waits = met is not None and self._thread.call(
+            self.host.follower.meet(met, lambda: self.host.hold(tp))
+        )
         return self.takes_in(found, tp, offset, waits=waits)
 
     def put_back(self, tp: TopicPartition, offset: int) -> None:

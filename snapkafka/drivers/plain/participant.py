@@ -41,81 +41,17 @@ Act = Callable[[list[TopicPartition]], object]
 TAKEN: Final[WeakSet[Any]] = WeakSet()
 
 
-class HeldInputs:
-    """The inputs of one loop that are held back for an aligned snapshot (R16): nothing of them starts until the machine
-    lets them go.
+class PlainDriver(Process):
+    """One loop in the protocol; it is fed from any thread. It holds inputs back for an aligned snapshot (R16): nothing
+    of them starts until the machine lets them go.
 
     The client pauses a held partition. A record that it had fetched already is put back: its partition is sought to it.
     So nothing is kept here, and a seek of the loop's own, a rebalance or a crash finds each partition as it would have
     been. A partition that the loop has paused itself stays paused.
-    """
-
-    def __init__(self, host: Process) -> None:
-        self._host, self._lock = host, host.lock
-        self._since: dict[TopicPartition, float] = {}
-        self._paused: set[TopicPartition] = set()  # here
-        self._by_loop: set[TopicPartition] = set()  # paused by the loop itself
-
-    def __bool__(self) -> bool:
-        return bool(self._since)
-
-    def holds(self, tp: TopicPartition) -> bool:
-        """Return whether nothing of this input may start."""
-        return tp in self._since
-
-    def hold(self, tp: TopicPartition) -> None:
-        """Hold an input back."""
-        with self._lock:
-            self._since.setdefault(tp, time.perf_counter())
-
-    def hold_all(self) -> None:
-        for tp in self._host.machine.positions.inputs():
-            self.hold(tp)
-
-    def let_go(self) -> None:
-        with self._lock:
-            for since in self._since.values():
-                self._host.metrics.observe("alignment", time.perf_counter() - since)
-            self._since.clear()
-
-    def apply(self, *, pause: Act, resume: Act) -> None:
-        """Let the client pause what is held back, and resume what is not any more."""
-        if not self._since and not self._paused:
-            return
-        with self._lock:
-            to_pause = sorted(self._since.keys() - self._paused)
-            to_resume = sorted(self._paused - self._since.keys() - self._by_loop)
-            self._paused = set(self._since)
-        if to_pause:
-            pause(to_pause)
-        if to_resume:
-            resume(to_resume)
-
-    def forget(self) -> list[TopicPartition]:
-        """Forget what is paused: the inputs are revoked. Return what was paused here."""
-        with self._lock:
-            paused, self._paused = sorted(self._paused), set()
-            self._by_loop.clear()
-        return paused
-
-    def paused_by_loop(self, tps: Iterable[TopicPartition]) -> None:
-        with self._lock:
-            self._by_loop.update(tps)
-
-    def resumed_by_loop(self, tps: Iterable[TopicPartition]) -> set[TopicPartition]:
-        """Note that the loop resumes partitions; return those that are held back, and stay paused until let go."""
-        with self._lock:
-            resumed = set(tps)
-            self._by_loop -= resumed
-            return resumed & self._paused
-
-
-class PlainDriver(Process):
-    """One loop in the protocol; it is fed from any thread.
 
     Attributes:
         lock: covers every call of the machine.
-        held: its inputs that are held back.
+        held: the inputs that are held back, and since when.
         marked: called with the markers that are to be sent, under the lock.
     """
 
@@ -123,17 +59,59 @@ class PlainDriver(Process):
         super().__init__(config)
         self.lock = threading.RLock()
         self.connection = connection
-        self.held = HeldInputs(self)
+        self.held: dict[TopicPartition, float] = {}
+        self._paused: set[TopicPartition] = set()  # here
+        self._by_loop: set[TopicPartition] = set()  # paused by the loop itself
         self.marked: Callable[[SendMarkers], None] = lambda action: None
 
     def send_markers(self, action: SendMarkers) -> None:
         self.marked(action)
 
+    def hold(self, tp: TopicPartition) -> None:
+        """Hold an input back."""
+        with self.lock:
+            self.held.setdefault(tp, time.perf_counter())
+
     def hold_inputs(self) -> None:
-        self.held.hold_all()
+        for tp in self.machine.positions.inputs():
+            self.hold(tp)
 
     def let_go(self) -> None:
-        self.held.let_go()
+        with self.lock:
+            for since in self.held.values():
+                self.metrics.observe("alignment", time.perf_counter() - since)
+            self.held.clear()
+
+    def hold_back(self, *, pause: Act, resume: Act) -> None:
+        """Let the client pause what is held back, and resume what is not any more."""
+        if not self.held and not self._paused:
+            return
+        with self.lock:
+            to_pause = sorted(self.held.keys() - self._paused)
+            to_resume = sorted(self._paused - self.held.keys() - self._by_loop)
+            self._paused = set(self.held)
+        if to_pause:
+            pause(to_pause)
+        if to_resume:
+            resume(to_resume)
+
+    def forget_paused(self) -> list[TopicPartition]:
+        """Forget what is paused: the inputs are revoked. Return what was paused here."""
+        with self.lock:
+            paused, self._paused = sorted(self._paused), set()
+            self._by_loop.clear()
+        return paused
+
+    def paused_by_loop(self, tps: Iterable[TopicPartition]) -> None:
+        with self.lock:
+            self._by_loop.update(tps)
+
+    def resumed_by_loop(self, tps: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Note that the loop resumes partitions; return those that are held back, and stay paused until let go."""
+        with self.lock:
+            resumed = set(tps)
+            self._by_loop -= resumed
+            return resumed & self._paused
 
 
 class Participant(ABC):
@@ -215,7 +193,7 @@ class Participant(ABC):
             if not decided.passes:
                 return False
             with self.host.lock:
-                if not self.host.held.holds(tp):
+                if tp not in self.host.held:
                     self.events.hand_out(tp, offset)
                     return True
         self.put_back(tp, offset)

@@ -247,11 +247,11 @@ def test_a_loop_that_goes_back_skips_no_record_that_librdkafka_has_passed() -> N
     passed = {"position": lambda *_: [confluent_kafka.TopicPartition(*ORDERS, 5)], "seek": lambda *_: None}
     librdkafka = type("Librdkafka", (confluent_kafka.Consumer,), passed)
     client: Any = type("Reading", (Consumer, librdkafka), {})(WHERE | {"group.id": "billing"})
-    client.moved = Mock()
+    client.host = Mock()
     client.came(ORDERS, 0)
     for to in (5, 7, 0):
         client.seek(confluent_kafka.TopicPartition(*ORDERS, to))
-    assert [call.args[1:3] for call in client.moved.mock_calls] == [(5, 5), (5, 7), (7, 0)]
+    assert [call.args[1:3] for call in client.host.reading_moved.mock_calls] == [(5, 5), (5, 7), (7, 0)]
 
 
 # -- what aiokafka sends ----------------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def test_an_event_neither_changes_nor_reads_a_table_whose_partition_was_revoked(
 
 def test_r15_a_fault_leaves_the_record_to_the_client(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     """And holds nothing back any more."""
-    loop.driver.held.hold(ORDERS)
+    loop.driver.hold(ORDERS)
     monkeypatch.setattr(loop.driver.machine, "send_at_once", Mock(side_effect=RuntimeError("a bug of ours")))
     loop.send(value=b"v", headers={"mine": b"1"})
     loop.send(value=b"w")
@@ -245,35 +245,35 @@ def applied(loop: Loop) -> tuple[list[TopicPartition], list[TopicPartition]]:
     """List the partitions that the client has to pause, and those to resume."""
     paused: list[TopicPartition] = []
     resumed: list[TopicPartition] = []
-    loop.driver.held.apply(pause=paused.extend, resume=resumed.extend)
+    loop.driver.hold_back(pause=paused.extend, resume=resumed.extend)
     return paused, resumed
 
 
 async def test_r16_what_is_let_go_in_the_instant_after_the_decision_is_not_held(loop: Loop) -> None:
     """By another thread: nobody would let it go again."""
-    held, asked = loop.driver.held, threading.Event()
+    driver, asked = loop.driver, threading.Event()
 
     def decide(_: object) -> Hold:
         asked.set()
         time.sleep(0.05)  # the other one has the lock if it can
         return Hold(epoch=1)
 
-    loop.driver.feed = decide  # type: ignore[method-assign, assignment]
+    driver.feed = decide  # type: ignore[method-assign, assignment]
 
     def let_go() -> None:
         asked.wait()
-        held.let_go()
+        driver.let_go()
 
     thread = threading.Thread(target=let_go)
     thread.start()
-    assert await loop.driver.follower.meet(RecordMet(epoch=1), lambda: held.hold(ORDERS))
+    assert await driver.follower.meet(RecordMet(epoch=1), lambda: driver.hold(ORDERS))
     thread.join()
-    assert not held
+    assert not driver.held
 
 
 @pytest.mark.parametrize("resumed", [False, True])
 def test_r16_what_the_loop_has_paused_stays_paused(loop: Loop, resumed: bool) -> None:
-    held = loop.driver.held
+    held = loop.driver
     held.paused_by_loop([ORDERS])
     held.hold(ORDERS)
     held.hold(OTHER)
