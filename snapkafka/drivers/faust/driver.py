@@ -24,6 +24,7 @@ from ..sends import Sends
 from .describe import connection_of, in_transactions
 from .hello import hello_of, process_hello, report_lacks
 from .inbound.conductor import IncomingRecords
+from .inbound.holding import HeldInputs
 from .inbound.membership import Membership
 from .inbound.recorder import Recorder
 from .inbound.resume import resume_last
@@ -40,7 +41,6 @@ class FaustDriver(Process):
 
     #: Made when Faust makes what they are parts of.
     recorder: Recorder
-    incoming: IncomingRecords | None = None
     outgoing: OutgoingRecords | None = None
     membership: Membership | None = None
 
@@ -51,6 +51,7 @@ class FaustDriver(Process):
         self.events = Events(self)
         self.sends = Sends(self, self.events.cause_of_send)
         self.tables = Tables(self)
+        self.held = HeldInputs(self)
 
     # -- Faust makes its own parts ------------------------------------------------------------------------------------
 
@@ -66,7 +67,7 @@ class FaustDriver(Process):
 
     def conductor_made(self, conductor: Any) -> None:
         """Patch `app.topics`, which Faust has created."""
-        self.incoming = IncomingRecords(self, conductor)
+        IncomingRecords(self, conductor)
 
     def consumer_made(self, consumer: Any) -> None:
         """Patch the consumer that Faust has created."""
@@ -79,17 +80,12 @@ class FaustDriver(Process):
         """Note that all inputs are revoked."""
         if self.membership is not None:
             self.membership.on_revoked()  # also where we take no part any more: it may hold some
-        self.forget_held()
+        self.held.forget()
         if self.absent:
             return
         self.events.on_revoked()
         self.tables.on_revoked()
         self.feed(InputsRevoked())
-
-    def forget_held(self) -> None:
-        """Forget what is held back: Faust takes in nothing more, for a rebalance or as the app stops."""
-        if self.incoming is not None:
-            self.incoming.held.forget()
 
     # -- the hooks of the loop ----------------------------------------------------------------------------------------
 
@@ -111,12 +107,10 @@ class FaustDriver(Process):
             send_markers(self.sends, self.outgoing.client, action)
 
     def hold_inputs(self) -> None:
-        assert self.incoming is not None
-        self.incoming.held.hold_all()
+        self.held.hold_all()
 
     def let_go(self) -> None:
-        if self.incoming is not None:
-            self.incoming.held.let_go()
+        self.held.let_go()
 
     # -- life ---------------------------------------------------------------------------------------------------------
 

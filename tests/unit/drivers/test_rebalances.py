@@ -64,9 +64,8 @@ async def test_r16_a_revocation_does_not_wait_for_held_records(worker: Any) -> N
 
     driver.consumer_made(worker.consumer)
     driver.conductor_made(worker.app.topics)
-    assert driver.incoming is not None
     worker.app.topics._tp_to_callback[INPUT] = hand_out
-    driver.incoming.held.hold(INPUT, _record(worker, 0))
+    driver.held.hold(INPUT, _record(worker, 0))
     await worker.app.topics._tp_to_callback[INPUT](_record(worker, 1))
     assert len(worker.consumer.unacked) == 2 and not handed_out
     worker.consumer.commit = lambda: asyncio.sleep(0)

@@ -15,7 +15,6 @@ from snapkafka.protocol import MarkerMet, RecordMet, TopicPartition
 from snapkafka.wire import headers as wire
 
 from ...gate import ended_by
-from .holding import HeldInputs
 
 if TYPE_CHECKING:
     from ..driver import FaustDriver
@@ -31,7 +30,6 @@ class IncomingRecords:
         self.driver = driver
         self.build_plain: Callable[[Any, Any], Callback] = conductor._build_handler
         conductor._build_handler = self.build
-        self.held = HeldInputs(driver, conductor)
 
     def build(self, tp: Any, channels: Any) -> Callback:
         """Replace `Conductor._build_handler`: return the callback for one partition."""
@@ -148,7 +146,7 @@ class _Partition:
             met = RecordMet(epoch=stamp.epoch, may_wait=not self._notifies)
             if await self._driver.follower.meet(met):
                 message.headers = given  # it comes here again
-                self._incoming.held.hold(self._faust_tp, message)
+                self._driver.held.hold(self._faust_tp, message)
                 return
             self._notify_met(message, stamp)
             if message.offset < self._until:

@@ -52,10 +52,10 @@ class HeldPartition:
 
 
 class HeldInputs:
-    """The inputs of one worker that are held back. `conductor`: Faust's `app.topics`."""
+    """The inputs of one worker that are held back."""
 
-    def __init__(self, driver: Process, conductor: Any) -> None:
-        self._driver, self._conductor = driver, conductor
+    def __init__(self, driver: Process) -> None:
+        self._driver = driver
         self._partitions: dict[Any, HeldPartition] = {}
         self._queues: set[Any] = set()  # of agents, that are closed
 
@@ -69,10 +69,10 @@ class HeldInputs:
 
     def hold_all(self) -> None:
         """Hold all inputs back, also what waits for its agent."""
-        inputs = {*self._driver.machine.positions.inputs()}
-        for tp in [tp for tp in self._conductor._tp_to_callback if tp in inputs]:
+        inputs, conductor = {*self._driver.machine.positions.inputs()}, self._driver.app.topics
+        for tp in [tp for tp in conductor._tp_to_callback if tp in inputs]:
             self._hold(tp)
-            for channel in self._conductor._tp_index.get(tp, ()):
+            for channel in conductor._tp_index.get(tp, ()):
                 if channel.queue not in self._queues:
                     channel.queue._queue = ClosedQueue(channel.queue._queue)
                     self._queues.add(channel.queue)
@@ -103,7 +103,7 @@ class HeldInputs:
         self._partitions.clear()
 
     def _hold(self, tp: Any) -> HeldPartition:
-        callbacks = self._conductor._tp_to_callback
+        callbacks = self._driver.app.topics._tp_to_callback
         held = self._partitions.get(tp)
         if held is None:
             consumer = self._driver.app.consumer
@@ -137,7 +137,7 @@ class HeldInputs:
             self._restore(tp, held)
 
     def _restore(self, tp: Any, held: HeldPartition) -> None:
-        callbacks = self._conductor._tp_to_callback
+        callbacks = self._driver.app.topics._tp_to_callback
         if callbacks.get(tp) == held.keep:
             callbacks[tp] = held.callback
         self._driver.app.consumer.on_buffer_drop(tp)

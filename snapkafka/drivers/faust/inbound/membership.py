@@ -63,7 +63,7 @@ class Membership:
         consumer.subscribe = self.subscribe
         after(driver, consumer, "ack", self._acked, RUNS)
         # Faust waits until all that it has taken in is acknowledged.
-        after(driver, consumer, "stop_flow", lambda _: driver.forget_held(), "to forget what it holds back")
+        after(driver, consumer, "stop_flow", lambda _: driver.held.forget(), "to forget what it holds back")
         driver.app.on_rebalance_complete.connect(self.announce, weak=False)
 
     async def subscribe(self, topics: Any) -> None:
