@@ -162,10 +162,10 @@ class LedgerFollower:
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def append(self, record: LedgerRecord) -> None:
-        """Append in the background, in the order of the calls."""
+        """Append in the background, in the order of the calls, from any thread."""
         if isinstance(record, Hello):
             self._appended_hello = None
-        self._outbox.put_nowait((self._host.ledgers, record))
+        self._host.loop.call_soon_threadsafe(self._outbox.put_nowait, (self._host.ledgers, record))
 
     async def written(self) -> None:
         """Wait until nothing is left to be written, also of what other threads have just asked for."""

@@ -252,9 +252,9 @@ class Process(MachineDriver):
         self.report(record)
 
     def write(self, record: LedgerRecord) -> None:
-        """Append a record, from any thread; a worker that stood down may only write its `Bye`."""
+        """Append a record; a worker that stood down may only write its `Bye`."""
         if not self.absent or isinstance(record, Bye):
-            self.loop.call_soon_threadsafe(self.note, "to write the ledger", self.follower.append, record)
+            self.follower.append(record)
 
     def report(self, record: Report) -> None:
         """Append a report on a cut: the Faust driver's recorder does."""

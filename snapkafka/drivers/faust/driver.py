@@ -23,7 +23,6 @@ from ..process import Process
 from ..sends import Sends
 from .describe import connection_of, in_transactions
 from .hello import hello_of, process_hello, report_lacks
-from .inbound.conductor import IncomingRecords
 from .inbound.holding import HeldInputs
 from .inbound.membership import Membership
 from .inbound.recorder import Recorder
@@ -64,10 +63,6 @@ class FaustDriver(Process):
             # See docs/explanation/design-notes.md: a marker would open a transaction, or overtake one.
             self.machine.marks = False
         skip_producer_guard(self)
-
-    def conductor_made(self, conductor: Any) -> None:
-        """Patch `app.topics`, which Faust has created."""
-        IncomingRecords(self, conductor)
 
     def consumer_made(self, consumer: Any) -> None:
         """Patch the consumer that Faust has created."""

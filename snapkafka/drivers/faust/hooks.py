@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ..patches import watch_made
+from .inbound.conductor import IncomingRecords
 from .inbound.recorder import Recorder
 from .inbound.streams import watch_streams
 from .support import at_start, refusal
@@ -80,7 +82,7 @@ def install_hooks(driver: FaustDriver) -> None:
         watch_streams(driver)
         wrap("_new_producer", driver.producer_made, app._producer)
         # a cached property: there once it was used
-        wrap("_new_conductor", driver.conductor_made, app.__dict__.get("topics"))
+        wrap("_new_conductor", partial(IncomingRecords, driver), app.__dict__.get("topics"))
         wrap("_new_consumer", driver.consumer_made, app._consumer)
         app.on_partitions_revoked.connect(driver.inputs_revoked, weak=False)
         _wrap_life(driver)
