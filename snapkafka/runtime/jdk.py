@@ -58,21 +58,17 @@ def spark_java_home() -> Path:
 
 def archive_options(jars: Iterable[Path], *, record: bool) -> list[str]:
     """Return the options by which `java()` maps an archive of these jars' classes (AppCDS), in a third of the time in
-    which it loads them. If it may `record`, the second Java writes it when it exits: nobody gains by it who runs one.
-    Java refuses an archive of another Java, of other jars, or with other bytes than it had, and runs without it."""
+    which it loads them; the first one that may `record` writes it when it exits. Java refuses an archive of another
+    Java, of other jars, or with other bytes than it had, and runs without it."""
     try:
         key = sha256(repr([str(java().home), *map(str, jars)]).encode()).hexdigest()[:12]
         archive = cache_dir() / "classes" / f"{key}.jsa"
         archive.parent.mkdir(parents=True, exist_ok=True)
-        if not archive.exists():
-            archive.touch()
-            return []
-        with archive.open("rb") as file:  # Java writes its first bytes last
-            way = "SharedArchiveFile" if any(file.read(4)) else "ArchiveClassesAtExit"
     except (OSError, DependencyMissingError):  # no cache, or not ours to write
         return []
-    if way == "ArchiveClassesAtExit" and not record:
+    if not (record or archive.exists()):
         return []
+    way = "SharedArchiveFile" if archive.exists() else "ArchiveClassesAtExit"
     # Else Java reports to standard output that it does without one.
     return [f"-XX:{way}={archive}", "-Xshare:auto", "-XX:+VerifySharedSpaces", "-Xlog:cds*=off"]
 

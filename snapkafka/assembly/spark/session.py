@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
@@ -17,12 +16,11 @@ from typing import Final
 
 from snapkafka.errors import DependencyMissingError
 from snapkafka.runtime.extras import extra_missing
-from snapkafka.runtime.jdk import UTF8, archive_options, spark_java_home
+from snapkafka.runtime.jdk import UTF8, spark_java_home
 from snapkafka.runtime.machine import memory_bytes
 from snapkafka.runtime.maven import locked_jars
 
 try:
-    import pyspark
     from pyspark.sql import SparkSession
 except ImportError as error:  # pragma: no cover -- the extra is not installed
     raise extra_missing("spark", "assembly by Spark", "pyspark") from error
@@ -101,12 +99,10 @@ def set_environment(environ: MutableMapping[str, str]) -> None:
 
 
 def _local(ui: bool, java: str) -> SparkSession:
-    builder, jars = SparkSession.builder.appName("snapkafka"), locked_jars("spark")
-    of_spark = sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))
-    java = shlex.join([*java.split(), *archive_options([*of_spark, *jars], record=True)])
     os.environ["JAVA_HOME"] = str(spark_java_home())
+    builder = SparkSession.builder.appName("snapkafka")
     own = {
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, locked_jars("spark"))),
         "spark.ui.enabled": str(ui).lower(),
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG4J.as_uri()} {java}",
         "spark.driver.memory": f"{heap_bytes() >> 20}m",

@@ -14,7 +14,7 @@ from jgo import maven
 from snapkafka.assembly import load
 from snapkafka.errors import BadInputError, DependencyMissingError
 from snapkafka.runtime import cache_dir, jars, java, locked_jars, machine, spark_java_home
-from snapkafka.runtime.jdk import archive_options, java_environment
+from snapkafka.runtime.jdk import java_environment
 from snapkafka.runtime.machine import expand_home
 from snapkafka.store import written_down
 
@@ -190,19 +190,3 @@ def test_the_least_limit_counts(
     if text is not None:
         machine.LIMITS[1].write_text(f"{text}\n")
     assert machine.memory_bytes() == expected
-
-
-def test_the_second_java_writes_the_archive_and_one_that_was_not_written_whole_is_written_again(
-    empty: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(fake_java(empty / "java", "21")))
-
-    def way(*, record: bool) -> str:
-        return next(iter(archive_options([empty / "a.jar"], record=record)), "").partition("=")[0]
-
-    assert [way(record=it) for it in (True, False, True)] == ["", "", "-XX:ArchiveClassesAtExit"]
-    (archive,) = cache_dir().glob("classes/*.jsa")
-    archive.write_bytes(bytes(1_000))  # its header comes last
-    assert way(record=True) == "-XX:ArchiveClassesAtExit"
-    archive.write_bytes(b"header")
-    assert way(record=False) == "-XX:SharedArchiveFile"
