@@ -34,7 +34,8 @@ def driver(caplog: pytest.LogCaptureFixture) -> FaustDriver:
     """One that has read the trigger of snapshot `friday`, epoch 4."""
     caplog.set_level(logging.DEBUG, "snapkafka")
     made = FaustDriver(SimpleNamespace(), Config(namespace="ns"))
-    made.loop = SimpleNamespace(call_later=lambda *_: None, time=lambda: 0.0)
+    calls = dict.fromkeys(("call_later", "call_soon_threadsafe"), lambda *_: None)
+    made.loop = SimpleNamespace(**calls, time=lambda: 0.0)
     made.recorder = SimpleNamespace(take=lambda item: None)  # type: ignore[assignment]
     hello = Hello(n=7, app="shop", inputs=(InputTopic(topic="orders", partitions=1),))
     made.follower.take(Entry(0, 1, Trigger(n=1, id="long ago")))
