@@ -110,5 +110,4 @@ class _Service:
         return time.monotonic() - began
 
     def _has_caught_up(self) -> bool:
-        ends = self._observer.call(self._observer.admin.log_ends([self._out]))
-        return ends[self._out] >= self._awaited
+        return self._observer.call(self._observer.admin.log_ends([self._out]))[self._out] >= self._awaited
