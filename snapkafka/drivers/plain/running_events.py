@@ -80,10 +80,8 @@ class Events:
     def hand_out(self, tp: TopicPartition, offset: int) -> None:
         """Start the event of a record that the loop gets now."""
         with self._driver.lock:
-            cause = Cause(LOOP, tp, offset)
-            while (
-                cause in self._driver.machine.colours.running
-            ):  # handed out again, while its first run goes on
+            cause, running = Cause(LOOP, tp, offset), self._driver.machine.colours.running
+            while cause in running:  # handed out again, while its first run goes on
                 cause = cause._replace(run=cause.run + 1)
             run = self._unclaimed = Run(cause)
             self._running.add(run)
