@@ -24,74 +24,63 @@ from snapkafka.runtime import EXTRAS
 
 CHECKOUT = Path(__file__).parents[3]
 DOCKER = CHECKOUT / "docker"
-DOCKERFILE = (DOCKER / "Dockerfile").read_text()
 COMMAND: Any = typer.main.get_command(app)
 
 
-def containers() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every service of the compose files, and every container for Kubernetes."""
-    for path in (*DOCKER.glob("compose*.yaml"), *(DOCKER / "k8s").glob("*.yaml")):
-        for document in yaml.safe_load_all(path.read_text()):
-            for name, service in document.get("services", {}).items():
-                yield f"{path.name} {name}", service
-            yield from _of_pods(path.name, document)
+def containers() -> list[dict[str, Any]]:
+    """Every service of the compose files, and every container for Kubernetes: what has an image."""
+    paths = *DOCKER.glob("compose*.yaml"), *(DOCKER / "k8s").glob("*.yaml")
+    found, left = [], [it for path in paths for it in yaml.safe_load_all(path.read_text())]
+    for item in left:
+        if isinstance(item, dict):
+            found += [item] if isinstance(item.get("image"), str) else []
+            left += item.values()
+        elif isinstance(item, list):
+            left += item
+    return found
 
 
-def _of_pods(where: str, found: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    if isinstance(found, dict):
-        for container in found.get("containers", ()):
-            yield f"{where} {container['name']}", container
-        for value in found.values():
-            yield from _of_pods(where, value)
-
-
-def command_lines() -> Iterator[tuple[str, list[str]]]:
+def command_lines() -> Iterator[list[str]]:
     """Every command line of `snapkafka` in any of the files."""
-    for where, container in containers():
-        if container.get("image", "").startswith("snapkafka"):
-            words = container.get("args") or container.get("command") or ()
-            if words and words[0] in COMMAND.commands:
-                yield where, [str(word) for word in words]
+    for container in containers():
+        words = [str(word) for word in container.get("args") or container.get("command") or ("",)]
+        if container["image"].startswith("snapkafka") and words[0] in COMMAND.commands:
+            yield words
     for unit in (DOCKER / "systemd").glob("*.service"):
-        for line in re.findall(r"^ExecStart=\S+/snapkafka (.*)$", unit.read_text(), re.MULTILINE):
-            yield unit.name, shlex.split(line)
+        yield from map(
+            shlex.split, re.findall(r"^ExecStart=\S+/snapkafka (.*)$", unit.read_text(), re.MULTILINE)
+        )
 
 
 def test_images_are_pinned_and_ours_have_the_version_of_the_package() -> None:
-    images = [container["image"] for _, container in containers()]
-    assert len(images) > 8
-    for image in images:
-        tag = image.rpartition(":")[2]
-        assert (
-            tag == snapkafka.__version__
-            if image.startswith("snapkafka")
-            else re.search(r"\d+\.\d+|\d{4}-", tag)
-        )
-    assert f'image.version="{snapkafka.__version__}"' in DOCKERFILE
-    assert {*re.findall(r"--extra (\w+)", DOCKERFILE)} <= {*EXTRAS}
-    copied = " ".join(re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)).split()
+    tags = [container["image"].rpartition(":") for container in containers()]
+    assert len(tags) > 8
+    for image, _, tag in tags:
+        ours = image.startswith("snapkafka")
+        assert tag == snapkafka.__version__ if ours else re.search(r"\d+\.\d+|\d{4}-", tag), image
+    dockerfile = (DOCKER / "Dockerfile").read_text()
+    assert f'image.version="{snapkafka.__version__}"' in dockerfile
+    assert {*re.findall(r"--extra (\w+)", dockerfile)} <= {*EXTRAS}
+    copied = " ".join(re.findall(r"^COPY (?!--from)(.+) \S+$", dockerfile, re.MULTILINE)).split()
     assert len(copied) > 5 and [name for name in copied if not (CHECKOUT / name).exists()] == []
 
 
-def test_every_command_and_option_exists() -> None:
+def test_every_command_and_option_exists_and_topics_are_those_of_the_demo() -> None:
     found = list(command_lines())
-    assert {words[0] for _, words in found} >= {"serve", "keep"}
+    assert {words[0] for words in found} >= {"serve", "keep"}
     assert len(found) >= 5
-    for _, (name, *arguments) in found:
+    for name, *arguments in found:
         COMMAND.commands[name].make_context(name, arguments, resilient_parsing=False).close()
-
-
-def test_the_topics_of_the_demo_are_those_that_its_containers_create() -> None:
-    made = [words for _, words in command_lines() if words[0] == "topics"]
-    named = [[word for word in words[2:] if re.fullmatch(r"[a-z]+(-[a-z]+)*", word)] for words in made]
-    assert named == [list(TOPICS), [changelog("accounts", "balances"), changelog("clearing", "passed")]]
-    assert f"--set=min.compaction.lag.ms={CHANGELOG_SETTINGS['min.compaction.lag.ms']}" in made[1]
+    topics = sorted(words[2:] for words in found if words[0] == "topics")
+    named = [[it for it in words if re.fullmatch(r"[a-z]+(-[a-z]+)*", it)] for words in topics]
+    assert named == [[changelog("accounts", "balances"), changelog("clearing", "passed")], [*TOPICS]]
+    assert f"--set=min.compaction.lag.ms={CHANGELOG_SETTINGS['min.compaction.lag.ms']}" in topics[0]
 
 
 def test_every_variable_is_read_by_the_code() -> None:
     sources = "\n".join(path.read_text() for path in (CHECKOUT / "snapkafka").rglob("*.py"))
     given: set[str] = set()
-    for _, container in containers():
+    for container in containers():
         given |= {item["name"] for item in container.get("env", ())} | {*container.get("environment", ())}
     ours = {name for name in given if name.startswith("SNAPKAFKA_")}
     assert "SNAPKAFKA_BOOTSTRAP" in ours

@@ -1,9 +1,11 @@
-"""Code of the docs: Python parses, SQL runs on the tables of a snapshot, command lines are parsed by the commands."""
+"""Code of the docs: Python parses, SQL runs on the tables of a snapshot, the commands parse command lines, and the page
+about drivers shows the loop that is there."""
 
 import argparse
 import ast
 import contextlib
 import importlib
+import inspect
 import io
 import json
 import re
@@ -11,7 +13,6 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
-from unittest.mock import patch
 
 import pytest
 from markdown_it import MarkdownIt
@@ -19,7 +20,9 @@ from typer.main import get_command
 
 from snapkafka import ops
 from snapkafka.cli import app
+from snapkafka.drivers import MachineDriver
 from snapkafka.errors import BadInputError
+from snapkafka.protocol import actions
 from tests.worlds.on_disk import write_snapshot
 from tests.worlds.stores import LocalStore
 
@@ -31,7 +34,7 @@ MODULES: Final = {
     "snapkafka.assembly": "snapkafka.assembly.command",
     "snapkafka.sim": "snapkafka.sim.__main__",
 }
-#: What stands in a shell where a command ends.
+#: Where a command ends in a shell.
 ENDS: Final = {"|", ">", ">>", "&&", "||", ";"}
 
 
@@ -40,13 +43,11 @@ def every(*languages: str) -> list[tuple[str, str, str]]:
     found = []
     for path in PAGES:
         for token in MarkdownIt().enable("table").parse(path.read_text("utf-8")):
-            parts = [token, *(token.children or ())]
-            found += [
-                (str(path.relative_to(ROOT)), part.info.partition(" ")[0], part.content)
-                for part in parts
-                if part.type in ("fence", "code_inline")
-            ]
-    return [(page, language, text) for page, language, text in found if language in languages]
+            for part in (token, *(token.children or ())):
+                language = part.info.partition(" ")[0]
+                if part.type in ("fence", "code_inline") and language in languages:
+                    found.append((str(path.relative_to(ROOT)), language, part.content))
+    return found
 
 
 def lines(language: str, block: str) -> Iterator[list[str]]:
@@ -64,49 +65,38 @@ def lines(language: str, block: str) -> Iterator[list[str]]:
             yield words
 
 
-class _ParsedError(Exception):
-    """The arguments are accepted."""
+def within(words: list[str]) -> tuple[Any, list[str]]:
+    """The command that words name, None if there is none, and its arguments."""
+    command, rest = COMMANDS, words[1:]
+    while rest and not rest[0].startswith("-") and hasattr(command, "commands"):
+        command = command.commands.get(rest.pop(0))
+    return command, rest
 
 
-def refused(words: list[str]) -> str:
+def refused(words: list[str], monkeypatch: pytest.MonkeyPatch) -> str:
     """Why a command refuses its arguments; empty: it takes them. Nothing is run."""
-    module, arguments = ("", words[1:]) if words[0] == "snapkafka" else (words[2], words[3:])
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        if module:
-            return _refused_by_module(module, arguments)
-        command, name, parent = COMMANDS, "snapkafka", None
-        try:
-            while True:
-                context = command.make_context(name, list(arguments), parent=parent)
-                if not hasattr(command, "commands"):
-                    return ""
-                rest = [*context._protected_args, *context.args]
-                name, command, arguments = command.resolve_command(context, rest)
-                parent = context
-        except Exception as error:
-            if type(error).__name__ in ("Exit", "NoArgsIsHelpError"):
-                return ""  # --help, --version
-            if not hasattr(error, "format_message"):
-                raise
-            return str(error.format_message())
-
-
-def _refused_by_module(module: str, arguments: list[str]) -> str:
     parse = argparse.ArgumentParser.parse_args
 
-    def parsed(self: argparse.ArgumentParser, *args: Any, **options: Any) -> None:
-        parse(self, *args, **options)
-        raise _ParsedError
+    def parsed(self: argparse.ArgumentParser, *args: Any) -> None:
+        parse(self, *args)
+        raise SystemExit(0)
 
-    with patch.object(argparse.ArgumentParser, "parse_args", parsed):
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parsed)
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         try:
-            importlib.import_module(MODULES[module]).main(arguments)
-        except _ParsedError:
-            return ""
-        except SystemExit as error:
-            return f"exit status {error.code}"
-    return "it parsed nothing"
+            if words[0] == "python":
+                importlib.import_module(MODULES[words[2]]).main(words[3:])
+                return "it parsed nothing"
+            command, arguments = within(words)
+            if command is None:
+                return "no such command"
+            command.make_context("snapkafka", arguments)
+        except SystemExit as ended:
+            return f"exit status {ended.code}" if ended.code else ""
+        except Exception as error:
+            if type(error).__name__ not in ("Exit", "NoArgsIsHelpError"):  # --help, --version
+                return f"{type(error).__name__} {error}"
+    return ""
 
 
 def test_python_compiles_and_json_is_json() -> None:
@@ -118,28 +108,21 @@ def test_python_compiles_and_json_is_json() -> None:
             pytest.fail(f"{page}: {error}\n{text}")
 
 
-def test_command_lines_are_those_of_the_commands() -> None:
+def test_command_lines_are_those_of_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(page, words) for page, of, text in every("sh", "console", "cron") for words in lines(of, text)]
     assert len(found) > 25
-    faults = [(page, " ".join(words), refused(words)) for page, words in found]
+    faults = [(page, " ".join(words), refused(words, monkeypatch)) for page, words in found]
     assert [fault for fault in faults if fault[2]] == []
 
 
 def test_commands_and_options_that_a_sentence_mentions_exist() -> None:
     mentioned = [(page, text) for page, _, text in every("") if re.match(r"snapkafka [a-z]", text)]
     assert len(mentioned) > 40
-    assert [(page, text) for page, text in mentioned if not _known(text)] == []
-
-
-def _known(text: str) -> bool:
-    command, words = COMMANDS, shlex.split(text, comments=True)[1:]
-    while words and hasattr(command, "commands"):
-        command = command.commands.get(words.pop(0))
-    options = {
-        option for item in getattr(command, "params", ()) for option in (*item.opts, *item.secondary_opts)
-    }
-    named = {word.partition("=")[0] for word in words if word.startswith("--")}
-    return command is not None and named <= options | {"--help"}
+    for page, text in mentioned:
+        command, words = within(shlex.split(text, comments=True))
+        options = {it for each in getattr(command, "params", ()) for it in (*each.opts, *each.secondary_opts)}
+        named = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert command is not None and named <= options | {"--help"}, (page, text)
 
 
 async def test_recipes_run_on_the_tables_of_a_snapshot(tmp_path: Path) -> None:
@@ -156,15 +139,37 @@ async def test_recipes_run_on_the_tables_of_a_snapshot(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("language", "text", "refusal"),
+    ("language", "text", "is_refused"),
     [
-        ("sh", "snapkafka trigger --weit", "No such option"),
-        ("console", "$ snapkafka tigger\nsnapkafka is what it prints", "No such command"),
-        ("sh", "snapkafka assemble", "Missing argument"),
-        ("cron", "15 3 * * *  shop  snapkafka drill --ap '...'", "No such option"),
-        ("sh", 'snapkafka query "SELECT \\"a\\"\n  FROM b" --csv', ""),
+        ("sh", "snapkafka trigger --weit", True),
+        ("console", "$ snapkafka tigger\nsnapkafka is what it prints", True),
+        ("sh", "snapkafka assemble", True),
+        ("cron", "15 3 * * *  shop  snapkafka drill --ap '...'", True),
+        ("sh", "python -m snapkafka.sim --sed 3", True),
+        ("sh", 'snapkafka query "SELECT \\"a\\"\n  FROM b" --csv', False),
     ],
 )
-def test_a_command_that_does_not_exist_is_noticed(language: str, text: str, refusal: str) -> None:
+def test_a_command_that_does_not_exist_is_noticed(
+    language: str, text: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (words,) = lines(language, text)
-    assert refusal in refused(words) if refusal else refused(words) == ""
+    assert bool(refused(words, monkeypatch)) is is_refused
+
+
+# -- docs/explanation/drivers.md ------------------------------------------------------------------------------
+
+
+def test_the_page_about_drivers_has_the_whole_loop_and_an_example_that_takes_part_in_a_snapshot(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = (ROOT / "docs/explanation/drivers.md").read_text("utf-8")
+    code = re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    exec(compile("\n".join(code), "drivers.md", "exec"), {})
+    loop, printed = re.findall(r"^```\n((?:def feed|monday ).*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    assert capsys.readouterr().out == printed
+    kinds = vars(actions).items()
+    names = {name for name, kind in kinds if getattr(kind, "__module__", "") == actions.__name__}
+    assert len(names) > 6
+    shown = [*names, *(f"{hook}(" for hook in MachineDriver.__abstractmethods__)]
+    assert [it for it in shown if it not in loop] == []
+    assert "return self.do(actions, us=" in inspect.getsource(MachineDriver.feed), "as the page has it"
