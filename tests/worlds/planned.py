@@ -1,10 +1,7 @@
-"""Plans and results of recoveries and drills, as the command prints them."""
+"""Plans and results of recoveries, as the command prints them."""
 
 from typing import Any
 
-from snapkafka import ops
-from snapkafka.assembly import JobResult
-from snapkafka.ops.drilling import Phase
 from snapkafka.restore import Irrevocable, NewTopic, PartitionMove, Plan, Recovered, Refusal, Request
 
 
@@ -46,7 +43,6 @@ RESTORING = planned(
 REFUSAL = Refusal(
     code="group-has-members", what="consumer group accounts has 2 members", hint="stop all workers"
 )
-RESTORED = done(RESTORING)
 KEPT = {"retention.ms": "-1"}
 MADE = (NewTopic("fork.staging.orders", "orders", 3, settings=KEPT, changed=KEPT),)
 FORKING = planned(
@@ -59,31 +55,3 @@ FORKING = planned(
     stored=17,
 )
 FORKED = done(FORKING, topics=("fork.staging.orders",), expires_ms=1_700_000_000_000)
-DROPPING = ops.Dropping(
-    fork="staging",
-    namespace="fork.staging.shop",
-    topics=(("fork.staging.orders", "0" * 32),),
-    groups=("fork.staging.accounts",),
-)
-
-
-EQUAL = ops.CheckedRestore(
-    snapshot="friday", epoch=18, namespace="shop", apps=("accounts",), equal=True, plan="abc", restored="thursday",
-    tables=(ops.CheckedTable(app="accounts", table="balances"),), misplaced=(), seconds=0.1,
-)  # fmt: skip
-DRILL = ops.Drill(
-    fork="drill-1",
-    trusted=True,
-    reasons=(),
-    namespace="shop",
-    snapshot="friday",
-    epoch=4,
-    started_at="2026-01-01T00:00:00+00:00",
-    rpo_s=61.0,
-    rto_s=12.5,
-    apps=("python -m faust -A shop worker",),
-    phases=(Phase(name="find the snapshot", status="done", seconds=0.2, what="friday"),),
-    in_flight=3,
-    source=JobResult(id="friday", epoch=4, verdict="VERIFIED", good=True, manifest="", checks=()),
-    removed=True,
-)

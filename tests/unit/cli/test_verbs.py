@@ -4,7 +4,6 @@ Each verb gets a result in which every text is hostile to the printer, as what o
 ids, topics, groups): emoji codes, markup, backslashes. It is printed as it is.
 """
 
-import asyncio
 import dataclasses
 import enum
 import inspect
@@ -14,11 +13,11 @@ import re
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import AsyncMock
 
-import grpc
 import msgspec
 import pytest
 from msgspec.structs import asdict
@@ -28,22 +27,21 @@ from snapkafka.advice import Advice, Weight
 from snapkafka.cli import running
 from snapkafka.cli.commands import trust as doctor_command
 from snapkafka.cli.running import who
-from snapkafka.cli.screen import UNBOUNDED
 from snapkafka.cli.verbs import HELPS
-from snapkafka.drivers import Bounds
 from snapkafka.drivers.faust.offline import DescribedApp
-from snapkafka.errors import EXIT_NOT_GOOD, ForkRefusedError, SnapkafkaError, all_errors
+from snapkafka.errors import (
+    EXIT_NOT_GOOD,
+    BadInputError,
+    ForkRefusedError,
+    RestoreRefusedError,
+)
 from snapkafka.options import options_of
 from snapkafka.protocol import Verdict
-from snapkafka.service import ROUTES, Settings
-from snapkafka.service.grpc_api import messages as pb
-from snapkafka.service.grpc_server import serving
-from snapkafka.service.problems import REFUSALS, RefusedError
+from snapkafka.service import ROUTES
 from snapkafka.service.views import Triggered
 from snapkafka.verbs import CONTRACT, Request
-from tests.golden.calls import ENVIRONMENT, Printed, call
+from tests.golden.calls import Printed, call
 from tests.worlds.fakes import FakeCluster, Worker
-from tests.worlds.grpc_stub import Stub
 from tests.worlds.service_world import STORAGE, assembled, served, until
 
 #: What rich or a careless `replace` would change: codes of emojis, tags, a closing tag, escaped ones, paths of Windows.
@@ -53,7 +51,6 @@ WORDS = {"side": "white", "status": "done", "kind": "changed"}
 WORDS |= dict.fromkeys(("assembled_at", "started_at"), "2026-01-01T00:00:00Z")
 HOSTILE: Final = re.compile(r"<\d+")
 
-WHERE: Final = ["--bootstrap", "127.0.0.1:1", "--namespace", "shop"]
 #: By verb: what is given, and the functions of `ops` that answer it.
 VERBS: Final[dict[str, tuple[list[str], tuple[str, ...]]]] = {
     "trigger": (["--wait"], ("trigger",)),
@@ -126,30 +123,16 @@ class Filled:
         if kind is ops.Mask:
             return ops.Mask(topic=self.text(), value=self.text())
         hints = typing.get_type_hints(kind, include_extras=True)
-        if issubclass(kind, msgspec.Struct):
-            names = kind.__struct_fields__
-        elif dataclasses.is_dataclass(kind):
-            names = tuple(field.name for field in dataclasses.fields(kind) if field.init)
-        else:
-            names = kind._fields
-        return kind(
-            **{
-                name: (WORDS.get(name) if hints[name] is str else "") or self.value(hints[name])
-                for name in names
-            }
-        )
+        words = {name: WORDS[name] for name in WORDS.keys() & hints.keys() if hints[name] is str}
+        return kind(**{name: words.get(name) or self.value(hints[name]) for name in fields_of(kind)})
 
 
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(running.console.console, "width", UNBOUNDED)
-    monkeypatch.setattr(running.notices.console, "width", UNBOUNDED)
-    monkeypatch.setattr(
-        running, "Connection", types.SimpleNamespace(from_environment=lambda *_: types.SimpleNamespace())
-    )
+def fields_of(kind: Any) -> tuple[str, ...]:
+    """Return the names of what a struct, a dataclass or a named tuple is made from; of others nothing."""
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind) if field.init)
+    found: tuple[str, ...] = getattr(kind, "__struct_fields__", getattr(kind, "_fields", ()))
+    return found
 
 
 def changed(printed: str) -> Iterator[str]:
@@ -167,11 +150,9 @@ def answering(name: str, filled: Filled, calls: list[dict[str, Any]] | None = No
     async def verb(*arguments: Any, **options: Any) -> Any:
         given = signature.bind(*arguments, **options).arguments
         if calls is not None:
-            specs, requests = (
-                [it for it in given.values() if isinstance(it, kind)] for kind in (ops.JobSpec, Request)
-            )
-            fields = [*map(asdict, specs), given, options, *map(asdict, requests)]
-            calls.append({name: value for each in fields for name, value in each.items()})
+            calls.append({**given, **options})
+            for part in sorted(given.values(), key=lambda it: isinstance(it, Request)):
+                calls[-1] |= {name: getattr(part, name) for name in fields_of(type(part))}
         if notify := options.get("notify"):
             notify(filled.text())
         if report := options.get("report"):
@@ -197,8 +178,7 @@ def run_filled(
     filled = filled or Filled(flags=flags)
     for name in functions:
         monkeypatch.setattr(ops, name, answering(name, filled))
-    where = WHERE[:2] if verb in ("topics create", "prune") else WHERE
-    return call([*verb.split(), *arguments, *where, *more])
+    return call([*verb.split(), *arguments, *more])
 
 
 # -- what is asked -------------------------------------------------------------------------------------------
@@ -214,6 +194,8 @@ ASKING: Final[dict[str, tuple[str, ...]]] = {
     "trace": (),
     "invariants": (),
     "drill": (),
+    "restore": ("into", "wait_s", "suppress", "abort", "check"),
+    "fork create": ("suppress", "mask"),
     "retire": (),
     "checkpoint": (),
     "topics create": ("compact", "settings"),
@@ -225,6 +207,7 @@ GIVEN: Final[dict[str, Any]] = {
     "invariants": ("conservation",),
     "against": "two",
 }
+JOB: Final = {"invariants": ("money",), "parameters": ("n=1",), "unpickle": True, "engine": "embedded"}
 #: By verb: its route, and the names of `ops` for fields that it has by another name.
 ROUTED: Final[dict[str, tuple[str, str, dict[str, str]]]] = {
     "trigger": ("POST", "/v1/snapshots/trigger", {}),
@@ -268,26 +251,50 @@ def test_a_command_and_json_ask_the_same(verb: str, world: None, monkeypatch: py
     asked = [name for name, it in options_of(kind).items() if it.flag or it.metavar]
     request = request_of(kind, [name for name in asked if name not in ASKING[verb]])
     assert msgspec.json.decode(msgspec.json.encode(request), type=kind) == request
-    name = HELPS[verb].run or {"topics create": "create_topics"}.get(verb, verb)
+    name = VERBS[verb][1][0]
     monkeypatch.setattr(ops, name, answering(name, Filled(flags=True), calls))
-    where = WHERE[: 2 if verb == "topics create" else 4]
-    printed = call([*verb.split(), *where, *words_of(request)])
+    printed = call([*verb.split(), *words_of(request)])
     assert calls, printed.stderr
-    (given,) = calls
     wanted = {name: getattr(request, name) for name in asked if name not in ASKING[verb]}
-    assert {name: given[name] for name in wanted} == wanted
+    assert {name: calls[0][name] for name in wanted} == wanted
 
 
-@pytest.mark.parametrize("verb", ["assemble", "verify", "keep", "drill"])
-def test_a_command_passes_on_how_the_job_runs(
-    verb: str, world: None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        ("trigger --wait --ttl 1min --align-timeout 500", {"ttl_ms": 60_000, "align_timeout_ms": 500}),
+        ("trigger --apps a,b --apps c", {"apps": ("a", "b", "c")}),
+        ("checkpoint --keep 0", {"keep_ms": 0}),
+        ("fork drop staging", {"fork": "staging", "expired": False}),
+        ("fork drop --expired", {"fork": "", "expired": True}),
+        ("show --at 2026-05-01T14:30:00+02:00", {"at_ms": 1_777_638_600_000}),
+        ("restore --wait 90", {"wait_s": 90}),
+        ("restore --check friday --into host:2", {"where.hosts": "host:2", "name": "friday"}),
+        ("fork create a --mask mask.toml", {"masks": (ops.Mask(topic="orders", value="1"),)}),
+        ("restore --suppress erased.toml", {"suppress.keys": ("ann",)}),
+        *(
+            (f"{verb} --invariants money --set n=1 --unpickle --engine embedded", JOB)
+            for verb in ("assemble a --storage /s", "verify a", "keep --every 1h", "drill --app worker")
+        ),
+        *((f"trigger {wrong}", None) for wrong in ("--ttl soon", "--ttl 0", "--apps a,,b", "--apps ")),
+        *((f"fork create a {wrong}", None) for wrong in ("--mask no.toml", "--suppress no.toml")),
+        ("checkpoint --keep inf", None),
+    ],
+)
+def test_options_are_read_as_they_are_written(
+    words: str, given: dict[str, Any] | None, world: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = ops.JobSpec(invariants=("money",), parameters=("n=1",), unpickle=True, engine="embedded")
+    Path("mask.toml").write_text("[[mask]]\ntopic = 'orders'\nvalue = '1'\n")
+    Path("erased.toml").write_text("keys = ['ann']\n")
     calls = list[dict[str, Any]]()
-    monkeypatch.setattr(ops, verb, answering(verb, Filled(flags=True), calls))
-    call([verb, *VERBS[verb][0], *WHERE, *words_of(spec)])
-    fields = "invariants", "parameters", "unpickle", "engine"
-    assert [calls[0][name] for name in fields] == [getattr(spec, name) for name in fields]
+    for name in {"await_workers"}.union(*(names for _, names in VERBS.values())):
+        monkeypatch.setattr(ops, name, answering(name, Filled(flags=True), calls))
+    printed = call(words.split(" "))
+    if given is None:
+        assert (printed.status, calls) == (BadInputError.exit_status, [])
+        return
+    found = types.SimpleNamespace(**calls[0])
+    assert {name: attrgetter(name)(found) for name in given} == given
 
 
 @pytest.mark.parametrize("verb", ROUTED)
@@ -329,6 +336,46 @@ def test_a_route_asks_as_its_command_does_and_answers_with_the_result(
         assert answer.json() == {name: result.get(name, 7) for name in Triggered.__struct_fields__}
 
 
+# -- what changes something ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verb", "refusal", "clean", "error"),
+    [
+        ("restore", {"kind": "restore"}, {"refusals": ()}, RestoreRefusedError),
+        ("fork create", {"kind": "fork"}, {"refusals": ()}, ForkRefusedError),
+        ("fork drop", {}, {"kept": ""}, ForkRefusedError),
+        ("prune", {}, {}, None),
+    ],
+)
+def test_a_plan_is_printed_refused_confirmed_and_run_as_it_is(
+    verb: str, refusal: Any, clean: Any, error: Any, world: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def but_for(found: Any, changes: dict[str, Any]) -> Any:
+        one = not isinstance(found, tuple)
+        return dataclasses.replace(found, **changes) if one else tuple(but_for(it, changes) for it in found)
+
+    (*arguments, _), names = VERBS[verb]
+    filled = Filled(flags=False)
+    found, done = (filled.value(typing.get_type_hints(getattr(ops, name))["return"]) for name in names)
+    refused = but_for(found, refusal)
+    planned = but_for(refused, clean)
+    monkeypatch.setattr(ops, names[1], acted := AsyncMock(return_value=done))
+    steps = [(planned, "--dry-run", 0), (planned, "", BadInputError.exit_status), (planned, "--yes", 0)]
+    if error:
+        steps += [(refused, "--dry-run", EXIT_NOT_GOOD), (refused, "--yes", error.exit_status)]
+    for plan, how, status in steps:
+        monkeypatch.setattr(ops, names[0], AsyncMock(return_value=plan))
+        words = [*verb.split(), *arguments, *how.split()]
+        printed, reported = call(words), call([*words, "--json"])
+        assert (printed.status, reported.status) == (status, status), printed.stderr
+        assert printed.stdout.count("<") and list(changed(printed.stdout)) == []
+        fields = json.loads(reported.stdout)
+        assert fields["planned"] == json.loads(msgspec.json.encode(plan))
+        assert bool(fields.get("done")) is (how == "--yes" and not status)
+    assert [planned in it.args for it in acted.await_args_list] == [True, True], "what was printed is run"
+
+
 # -- what is answered ----------------------------------------------------------------------------------------
 
 
@@ -343,12 +390,14 @@ def test_json_is_the_result_by_the_names_of_the_contract(
     verb: str, flags: bool, world: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled = Filled(flags=flags)
-    printed = run_filled(verb, monkeypatch, "--json", *(["-"] if verb == "drill" else []), filled=filled)
+    into = [] if verb != "drill" else ["-"] if flags else ["drill.json"]
+    printed = run_filled(verb, monkeypatch, "--json", *into, filled=filled)
     is_bad = verb in JUDGING and not flags
     assert printed.status == REFUSING.get(verb, EXIT_NOT_GOOD if is_bad else 0)
     assert re.findall(rf'"({"|".join(CONTRACT)})": "', printed.stdout) == []
     if verb not in ("draw", "keep", "fork drop", "invariants"):
-        found, result = json.loads(printed.stdout), json.loads(msgspec.json.encode(filled.results[0]))
+        text = Path("drill.json").read_text() if "drill.json" in into else printed.stdout
+        found, result = json.loads(text), json.loads(msgspec.json.encode(filled.results[0]))
         assert found == result or [*found.values()] == [result]
 
 
@@ -360,8 +409,8 @@ def test_lists_and_details_are_the_same_over_rest(world: None, monkeypatch: pyte
     monkeypatch.setattr(running, "Connection", connection)
     verdicts = {"one": "VERIFIED", "two": "VERIFIED_OPEN", "three": "INCONSISTENT"}
     for number, (name, verdict) in enumerate(verdicts.items()):
-        assert call(["trigger", "--wait", "--id", name, *WHERE]).status == 0
-        epoch = json.loads(call(["show", name, "--json", *WHERE]).stdout)["epoch"]
+        assert call(["trigger", "--wait", "--id", name]).status == 0
+        epoch = json.loads(call(["show", name, "--json"]).stdout)["epoch"]
         cluster.the_ledger.put(Verdict(n=900 + number, epoch=epoch, verdict=verdict))
 
     def of_files(row: dict[str, Any]) -> dict[str, Any]:
@@ -369,72 +418,13 @@ def test_lists_and_details_are_the_same_over_rest(world: None, monkeypatch: pyte
 
     with served(cluster) as client:
         rows = client.get("/v1/snapshots").json()["snapshots"]
-        listed = json.loads(call(["list", "--json", *WHERE]).stdout)["snapshots"]
+        listed = json.loads(call(["list", "--json"]).stdout)["snapshots"]
         assert rows[::-1] == [*map(of_files, listed)] and rows[0]["initiated_by_node_id"] == who()
-        shown = json.loads(call(["show", "two", "--json", *WHERE]).stdout)
+        shown = json.loads(call(["show", "two", "--json"]).stdout)
         assert client.get("/v1/snapshots/two").json() == of_files(shown)
         for path in ("doctor", "invariants"):
-            found = json.loads(call([path, "--json", *WHERE[:3], "ns"]).stdout)
+            found = json.loads(call([path, "--json"]).stdout)
             assert client.get(f"/v1/{path}").json() == found
-
-
-# -- errors --------------------------------------------------------------------------------------------------
-
-ERRORS: Final = [
-    *(cls("there it lies", hint="do this") for cls in all_errors()),
-    *(RefusedError(code, "there it lies", "do this") for code in REFUSALS),
-]
-
-
-@pytest.mark.parametrize("error", all_errors())
-def test_an_error_is_a_line_with_a_line_of_advice_and_a_status(
-    error: type[SnapkafkaError], world: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As JSON it is data, too."""
-    found = error("there it lies", hint="do this")
-    monkeypatch.setattr(ops, "list_snapshots", AsyncMock(side_effect=found))
-    printed = call(["list", "--json", *WHERE])
-    details = {"code": found.code, "message": found.message, "hint": "do this"}
-    assert json.loads(printed.stdout)["error"] == details | {"exit_status": found.exit_status}
-    assert printed.status == found.exit_status not in (0, 1)
-    assert printed.stderr == "error: there it lies\n       do this\n"
-
-
-def test_errors_have_a_status_over_rest_and_grpc_each() -> None:
-    assert {cls.code for cls in all_errors()} & REFUSALS.keys() == {"bad-input"}
-    unforeseen = {cls.code for cls in all_errors() if cls.http == 500}
-    assert unforeseen == {
-        *("internal", "install", "output", "restore-failed", "fork-failed", "fork-isolation"),
-    }
-    raised = iter(ERRORS)
-
-    async def list_forks(where: Any, namespace: str) -> Any:
-        raise next(raised)
-
-    with served(FakeCluster(), list_forks=list_forks) as client:
-        for error in ERRORS:
-            answer = client.get("/v1/forks")
-            assert (answer.status_code, answer.json()["code"]) == (error.http, error.code)
-            assert (answer.json()["detail"], answer.json()["hint"]) == ("there it lies", "do this")
-            assert ("retry-after" in answer.headers) == (error.http == 503)
-
-    async def over_grpc() -> None:
-        raised = iter(ERRORS)
-
-        def make(*_: str) -> Any:
-            raise next(raised)
-
-        async with (
-            serving(make, Settings(grpc_port=0, remote_topics=("a",)), Bounds()) as address,
-            grpc.aio.insecure_channel(address) as channel,
-        ):
-            for error in ERRORS:
-                with pytest.raises(grpc.aio.AioRpcError) as refused:
-                    await Stub(channel).Join(pb.JoinRequest(node_id="till")).read()
-                metadata = dict(refused.value.trailing_metadata() or ())
-                assert (refused.value.code().name, metadata["snapkafka-code"]) == (error.grpc, error.code)
-
-    asyncio.run(over_grpc())
 
 
 # -- what is printed -----------------------------------------------------------------------------------------
