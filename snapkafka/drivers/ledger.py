@@ -9,13 +9,15 @@ machine is absent.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from snapkafka.errors import SnapkafkaError
+from snapkafka.errors import InstallError, SnapkafkaError
+from snapkafka.kafka.cluster.group_hold import HOLDER
 from snapkafka.kafka.ledger.kafka_ledger import RecordTooLargeError
 from snapkafka.kafka.ledger.reader import Gulps, LedgerRecreatedError
 from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
@@ -37,6 +39,9 @@ from snapkafka.protocol.worker import WorkerProtocol
 RETRY_S: Final = 1.0
 #: A start, a rebalance or a red record waits for the ledger no longer than this, and once per outage.
 LEDGER_WAIT_S: Final = 2.0
+#: So long an app waits for a restore that is open, and so often it looks whether its group is let go.
+RESTORED_WITHIN_S: Final = 600.0
+HELD_LOOK_S: Final = 0.2
 #: Of so many snapshots a worker that joins late remembers when they were captured: as many as its fold remembers.
 CAPTURED_MAX: Final = 64
 #: Between two gulps, while snapshots are under way; by chance, so that not all workers read at once.
@@ -312,6 +317,44 @@ class LedgerFollower:
     def without_inputs(self) -> None:
         """Resume the inputs unannounced."""
         self._miss(self._announced)
+
+    async def for_restore(self, app: str) -> None:
+        """Wait until no restore of an app is open, or holds its group: what runs meanwhile would run on half a state.
+
+        Raises:
+            InstallError: that takes too long.
+        """
+        logged = ""
+        try:
+            async with asyncio.timeout(RESTORED_WITHIN_S):
+                while reason := await self._restoring(app):
+                    if reason != logged:
+                        logged = reason
+                        self._host.log(
+                            "app %s waits: %s, and no input is read before it is done", app, reason
+                        )
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(HELD_LOOK_S):
+                            await self.changed()
+        except TimeoutError as error:
+            raise InstallError(
+                f"app {app} has waited for {RESTORED_WITHIN_S / 60:.0f} min: {logged}",
+                hint="`snapkafka restore` of that snapshot finishes it; then start it again",
+            ) from error
+        if logged:
+            self._host.log("that is done, app %s continues", app)
+
+    async def _restoring(self, app: str) -> str:
+        """Describe the restore for which an app has to wait; empty: none."""
+        restores = self._machine.ledger.restores
+        if (view := restores.holds(app)) is not None:
+            return f"{view} is {view.stage}"
+        with contextlib.suppress(SnapkafkaError):  # who may not ask is not held up
+            if restores.views and any(
+                it.client == HOLDER for it in await self._host.admin.group_members(app)
+            ):
+                return "a restore that is over has not let go of its group yet"
+        return ""
 
     async def _within(self, seconds: float, condition: Callable[[], bool]) -> bool:
         """Return whether the condition comes to hold within so many seconds; it is checked after each event. The ledger

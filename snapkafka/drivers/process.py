@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Final, TypeVar
 from aiokafka.errors import KafkaError
 
 from snapkafka.config import Config
-from snapkafka.errors import InstallError, SnapkafkaError, TriggerRefusedError
+from snapkafka.errors import SnapkafkaError, TriggerRefusedError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.logs import about
@@ -54,8 +54,6 @@ T = TypeVar("T")
 #: Errors that may pass, and are no faults of ours.
 CLUSTER_AT_FAULT: Final = (SnapkafkaError, KafkaError, OSError, TimeoutError)
 GOES_ON: Final = "this worker runs without snapshots"
-#: So long an app waits for a restore that is open.
-RESTORED_WITHIN_S: Final = 600.0
 #: Of a fault's text, this much goes into the ledger.
 REASON_CHARS_MAX: Final = 500
 
@@ -319,28 +317,6 @@ class Process(MachineDriver):
         self._hello = replace(self._hello, n=random.getrandbits(63), was=was)
         self.feed(Joined(hello=self._hello))
         self.append(self._hello)
-
-    async def until_restored(self, app: str) -> None:
-        """Wait until no restore of an app is open: what runs meanwhile would run on half a state.
-
-        Raises:
-            InstallError: that takes too long.
-        """
-        logged = ""
-        try:
-            async with asyncio.timeout(RESTORED_WITHIN_S):
-                while (view := self.machine.ledger.restores.holds(app)) is not None:
-                    if (reason := f"{view} is {view.stage}") != logged:
-                        logged = reason
-                        self.log("app %s waits: %s, and no input is read before it is done", app, reason)
-                    await self.follower.changed()
-        except TimeoutError as error:
-            raise InstallError(
-                f"app {app} has waited for {RESTORED_WITHIN_S / 60:.0f} min: {logged}",
-                hint="`snapkafka restore` of that snapshot finishes it; then start it again",
-            ) from error
-        if logged:
-            self.log("that is done, app %s continues", app)
 
     async def stop(self, *, in_order: bool = True) -> None:
         """Append `Bye`, so that no snapshot waits for this process, and close our own clients. The app has stopped.

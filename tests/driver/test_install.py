@@ -13,6 +13,8 @@ import pytest
 import snapkafka
 from snapkafka import ops
 from snapkafka.errors import InstallError, TriggerRefusedError
+from snapkafka.kafka.cluster.group_hold import GroupHold
+from snapkafka.protocol import Restore
 from tests.driver.live import Live
 from tests.observing import Place
 
@@ -142,3 +144,17 @@ def test_r15_a_broken_seam_stops_only_us(place: Place, kind: str, value: str, sa
         assert log.count(f"snapkafka: {said}") == 1
         assert "runs without snapshots" in log
         run.system.check_alive()
+
+
+def test_a_worker_waits_until_a_restore_lets_go_of_its_group(place: Place) -> None:
+    """One that asks in the instants between the commit point of a restore and the end of its hold would be refused."""
+    with Live.running(place) as run:
+        call, hold = run.observer.call, GroupHold(run.observer.connection, run.app)
+        call(run.observer.ledger.append(Restore(n=1, plan="p", stage="begun", apps=(run.app,))))
+        worker = run.start()
+        call(hold.acquire())
+        call(run.observer.ledger.append(Restore(n=2, plan="p", stage="aborted")))
+        run.until("it to wait", lambda: "has not let go of its group" in worker.log.read_text())
+        call(hold.release())
+        run.produce(EVENTS)
+        run.until("all events to pass", lambda: run.count("out") >= EVENTS)

@@ -4,8 +4,7 @@ The rules come from the ledger (`protocol.restores`); this module applies them t
 
 * A worker that starts between `begun` and `done` waits, ten minutes at most: what runs meanwhile would run on half a
   state. One that runs already crashes, for what it has in memory is of the time before.
-* So does one that starts while the group is held all the same (`kafka.cluster.group_hold`): aiokafka takes the broker's
-  refusal for final, and the worker would run for ever, without inputs.
+* It waits until the group is let go, too (`kafka.cluster.group_hold`): aiokafka takes a broker's refusal for final.
 * A store on the disk from before is removed, and recovered from the changelog.
 * A record goes only to the agents that have not processed it; one of a process from before is taken out.
 * Where the ledger cannot be read and the metadata of the group's offsets names a plan, or where the group has lost the
@@ -22,8 +21,6 @@ import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-
-from aiokafka.errors import InconsistentGroupProtocolError
 
 from snapkafka.errors import InstallError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
@@ -75,7 +72,7 @@ class AppliedRestores:
             await refuse_restored(driver.app, f"this worker {why}")
         if driver.absent:
             return
-        await driver.until_restored(app)
+        await driver.follower.for_restore(app)
         await self._require_committed(topics)
         self._runs_on = self._restores.restored(app)
         self.joined = True
@@ -181,24 +178,6 @@ def crash(driver: FaustDriver, why: str) -> None:
     error = InstallError(why, hint="start it again: it waits until the restore is done")
     driver.log("%s; %s", error, error.hint, level=logging.ERROR)
     driver.spawn(driver.app.crash(error))
-
-
-def crash_if_refused(driver: FaustDriver, client: Any) -> None:
-    """Crash when the broker refuses the worker because its group is held: aiokafka would not try again.
-
-    Args:
-        client: aiokafka's consumer, which has subscribed; it runs in a thread of its own.
-    """
-    why = f"consumer group {driver.app.conf.id} is held by a restore, or one that was just killed"
-
-    def ended(task: asyncio.Future[Any]) -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None and isinstance(error.__cause__, InconsistentGroupProtocolError):
-            driver.loop.call_soon_threadsafe(crash, driver, why)
-
-    joins = getattr(client._coordinator, "_coordination_task", None)
-    if joins is not None:  # `app.start_client()` joins no group
-        joins.get_loop().call_soon_threadsafe(joins.add_done_callback, ended)
 
 
 async def refuse_restored(app: Any, why: str) -> None:

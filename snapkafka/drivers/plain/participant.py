@@ -295,7 +295,7 @@ class Participant(ABC):
         if host.absent:
             return
         await host.join_ledger(hello)
-        await host.until_restored(plan.group)
+        await host.follower.for_restore(plan.group)
 
     async def leave(self, *, in_order: bool) -> None:
         """Leave as `Process.stop` does; nothing of it is raised."""

@@ -10,12 +10,11 @@ from typing import Any
 
 import faust
 import pytest
-from aiokafka.errors import GroupAuthorizationFailedError, InconsistentGroupProtocolError, KafkaError
 from aiokafka.structs import OffsetAndMetadata
 from faust.types import TP
 
 import snapkafka
-from snapkafka.drivers import process
+from snapkafka.drivers import ledger
 from snapkafka.drivers.faust import restores
 from snapkafka.drivers.faust.tables.changelogs import Tables
 from snapkafka.errors import InstallError
@@ -135,21 +134,6 @@ async def worker(monkeypatch: pytest.MonkeyPatch) -> Any:
     return made
 
 
-@pytest.mark.parametrize("refused", [True, False])
-async def test_a_worker_that_its_group_refuses_crashes_and_does_not_hang(worker: Any, refused: bool) -> None:
-    """aiokafka takes the refusal for final and ends the task that joins; Faust waits for an assignment for ever."""
-
-    async def joins() -> None:
-        cause = InconsistentGroupProtocolError if refused else GroupAuthorizationFailedError
-        raise KafkaError("of the routine") from cause()
-
-    task = asyncio.ensure_future(joins())
-    restores.crash_if_refused(worker, SimpleNamespace(_coordinator=SimpleNamespace(_coordination_task=task)))
-    await asyncio.wait([task])
-    await asyncio.sleep(0.01)
-    assert len(worker.crashes) == refused
-
-
 @pytest.mark.parametrize("seen", [True, False])
 async def test_an_older_memory_crashes(worker: Any, monkeypatch: pytest.MonkeyPatch, seen: bool) -> None:
     """It was suspended. What it reads of the restore when it wakes up may be over by then: a checkpoint stands in the
@@ -171,7 +155,7 @@ async def test_an_older_memory_crashes(worker: Any, monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_restore_is_not_awaited_for_ever(worker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "RESTORED_WITHIN_S", 0.05)
+    monkeypatch.setattr(ledger, "RESTORED_WITHIN_S", 0.05)
     note(worker, "begun", snapshot="s", apps=("p",))
     with pytest.raises(InstallError):
         await asyncio.wait_for(worker.restored.await_turn(["in"]), 5)

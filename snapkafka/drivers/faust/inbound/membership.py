@@ -36,7 +36,7 @@ from ...patches import after
 from ...process import CLUSTER_AT_FAULT
 from ...reading import watch_positions
 from ..describe import internal_topics, runs_no_agents
-from ..restores import crash_if_refused, keep_metadata
+from ..restores import keep_metadata
 from ..support import Ask, in_consumer
 from .running_events import RUNS
 
@@ -83,9 +83,6 @@ class Membership:
         with driver.failing_open("to watch its positions and commits"):
             self._watch()
         await self._subscribe(topics)
-        with driver.failing_open("to see whether its group is held"):
-            if self._client is not None:
-                crash_if_refused(driver, self._client)
 
     def _watch(self) -> None:
         client = None if self._driver.absent else self._consumer._thread._ensure_consumer()
