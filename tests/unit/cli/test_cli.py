@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 from unittest.mock import Mock
 
 import pytest
@@ -71,46 +71,42 @@ def test_query_without_sql_asks_for_it_line_by_line(tmp_path: Path, monkeypatch:
     assert [list(call.args[0]) for call in opened.call_args_list] == [["main"], ["main", "thursday"]]
 
 
+#: Each excludes the other.
+EXCLUDING: Final = (
+    "query SELECT --csv --json",
+    "verify --offline --record",
+    "verify --offline --tables",
+    "restore --abort --dry-run",
+    "restore --abort --check",
+    "restore friday --abort",
+    "restore --abort --suppress keys.csv",
+    "restore --into 127.0.0.1:2 --wait 5",
+)
+WRONG: Final = (
+    *("show", "show --at noon", "list --nonsense", "list --namespace=", "list --bootstrap="),
+    *("assemble latest --config no-such-file", "broker --port 65536"),
+)
+
+
 @pytest.mark.parametrize(
     ("words", "status"),
     [
         ("show nope", 5),
         ("trigger", 6),
         ("verify --offline nope --storage . --bootstrap=", 5),
-        *(
-            (words, 2)
-            for words in (
-                "show",
-                "show --at noon",
-                "list --nonsense",
-                "list --namespace=",
-                "list --bootstrap=",
-                "assemble latest --config no-such-file",
-                "broker --port 65536",
-                # each excludes the other
-                "query SELECT --csv --json",
-                "verify --offline --record",
-                "verify --offline --tables",
-                "restore --abort --dry-run",
-                "restore --abort --check",
-                "restore friday --abort",
-                "restore --abort --suppress keys.csv",
-                "restore --into 127.0.0.1:2 --wait 5",
-            )
-        ),
+        *((words, 2) for words in (*WRONG, *EXCLUDING)),
     ],
 )
 def test_what_is_asked_wrongly_has_its_status(words: str, status: int) -> None:
     result = call(*words.split())
     assert result.status == status, result
     assert "nonsense" in words or result.stderr.count("\n") == 2, "typer's own are longer"
+    assert ("cannot be combined" in result.stderr) is (words in EXCLUDING)
 
 
 # -- help ---------------------------------------------------------------------------------------------------
 
 ALL = dict(every(COMMAND))
-
-
 #: Prints the help of commands without the modules of a list, and in its last line all that was imported.
 ALONE = """
 import sys
