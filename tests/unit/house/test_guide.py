@@ -19,6 +19,7 @@ from markdown_it import MarkdownIt
 from typer.main import get_command
 
 from snapkafka import ops
+from snapkafka.checks import CHECKS
 from snapkafka.cli import app
 from snapkafka.drivers import MachineDriver
 from snapkafka.errors import BadInputError
@@ -154,6 +155,12 @@ def test_a_command_that_does_not_exist_is_noticed(
 ) -> None:
     (words,) = lines(language, text)
     assert bool(refused(words, monkeypatch)) is is_refused
+
+
+def test_the_page_about_verdicts_has_the_sentences_of_the_checks() -> None:
+    text = (ROOT / "docs/explanation/verification.md").read_text("utf-8")
+    rows = [f"| **{kind} {title}** | {says} |" for kind, (title, says) in CHECKS.items()]
+    assert [row for row in rows if row not in text] == []
 
 
 # -- docs/explanation/drivers.md ------------------------------------------------------------------------------

@@ -1,19 +1,24 @@
-"""REST: the contract, literally, and what stands around it."""
+"""REST: the contract, literally, what stands around it, and the files of the page."""
 
 import asyncio
+import json
 import re
 import threading
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from msgspec.json import encode
 from starlette.testclient import TestClient
 
-from snapkafka import ops
 from snapkafka.assembly import JobResult, JobSpec
+from snapkafka.checks import CHECKS
 from snapkafka.errors import StorageError
-from snapkafka.protocol import Abort, Hello, InputTopic, LogEnd, Restore, Trigger
-from snapkafka.service import Settings, make_app
+from snapkafka.protocol import Abort, CheckResult, Hello, InputTopic, LogEnd, Restore, Trigger, Verdict
+from snapkafka.service import Settings, document, make_app
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.page_world import forks
 from tests.worlds.service_world import STORAGE, asked, assembled, served, until
@@ -41,12 +46,19 @@ SHOWN = {
 }
 
 
-def like(example: dict[str, Any], fields: dict[str, Any]) -> None:
-    """Has an answer every name of the example, with a value of the same type and form?"""
-    for name, value in example.items():
-        assert type(fields[name]) is type(value), name
-    if "initiated_at" in example:
-        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", fields["initiated_at"])
+DOCUMENT = json.loads(encode(document()))
+SCHEMAS = DOCUMENT["components"]["schemas"]
+
+
+def like(example: dict[str, Any], fields: dict[str, Any], kind: str) -> None:
+    """Has an answer every name of the example, with a value of the same type? And is it as the document has it?"""
+    assert {name: type(fields[name]) for name in example} == {name: type(example[name]) for name in example}
+    Draft202012Validator({**SCHEMAS[kind], "components": DOCUMENT["components"]}).validate(fields)
+
+
+def is_drawn(client: TestClient, name: str) -> bool:
+    answer = client.get(f"/v1/snapshots/{name}/diagram.svg")
+    return (answer.status_code, answer.headers["content-type"]) == (200, "image/svg+xml")
 
 
 # -- the contract --------------------------------------------------------------------------------------------
@@ -57,19 +69,21 @@ def test_the_example_of_the_contract_triggers_a_snapshot() -> None:
     cluster.the_ledger.clock_ms = 1_779_523_919_998  # the trigger is appended at the time of the example
     Worker(cluster.the_ledger, "shop", "orders", reports=False)
     with served(cluster) as client:
+        like(REQUEST, REQUEST, "TriggerRequest")
         answer = client.post("/v1/snapshots/trigger", json=REQUEST | {"snapshot_type": "full"})
-        assert answer.status_code == 202
-        assert answer.headers["content-type"] == "application/json"
+        assert (answer.status_code, answer.headers["content-type"]) == (202, "application/json")
         fields = answer.json()
-        like(ACCEPTED, fields)
+        like(ACCEPTED, fields, "Triggered")
         (trigger,) = [e.record for e in cluster.the_ledger.entries if isinstance(e.record, Trigger)]
         asked_for = (fields["snapshot_id"], "worker-node-42", STORAGE)
         assert (trigger.id, trigger.who, trigger.storage) == asked_for
         assert (fields["initiated_at"], fields["status"]) == (ACCEPTED["initiated_at"], ACCEPTED["status"])
         assert answer.headers["location"] == f"/v1/snapshots/{fields['epoch']}"
+        assert fields["estimated_completion_ms"] == 5_000
 
 
 def test_the_example_of_the_contract_shows_a_snapshot(cluster: FakeCluster, tmp_path: Path) -> None:
+    """Each check has what it is about, and is as it was found last. The next one is estimated to take as long."""
     for topic in ("refunds", "returns"):
         Worker(cluster.the_ledger, "shop", topic)
     with served(cluster, (STORAGE, str(tmp_path))) as client:
@@ -77,21 +91,20 @@ def test_the_example_of_the_contract_shows_a_snapshot(cluster: FakeCluster, tmp_
         answer = client.get("/v1/snapshots/snap-9874-abcde")
         assert answer.status_code == 200
         fields = answer.json()
-        like(SHOWN, fields)
+        like(SHOWN, fields, "Details")
         size = sum(file.bytes for table in manifest.tables for file in table.files)
         place = str(tmp_path / "snap-9874-abcde.json")
         took = {"duration_ms": 3, "nodes_completed": 3}  # of the ledger's own clock: three reports
         expected = SHOWN | took | {"total_size_bytes": size, "checkpoint_manifest_uri": place}
         assert {name: fields[name] for name in SHOWN} == expected and size > 0
-
-
-def test_the_estimate_is_what_the_last_snapshot_took(cluster: FakeCluster) -> None:
-    with served(cluster) as client:
-        first = client.post("/v1/snapshots/trigger", json=asked()).json()
-        assert first["estimated_completion_ms"] in (1, 5_000)  # its own capture may be read already
-        until(lambda: client.get("/v1/snapshots").json()["total"] == 1, "the first snapshot")
+        titles = {check["name"]: (check["title"], check["says"]) for check in fields["checks"]}
+        assert titles.keys() & CHECKS.keys() and titles.items() <= CHECKS.items()
+        found: Any = {"manifest": place, "checks": (CheckResult(name="V1", status="unverifiable", found=4),)}
+        cluster.the_ledger.put(Verdict(n=9, epoch=fields["epoch"], verdict="UNVERIFIABLE", **found))
+        checks = client.get("/v1/snapshots/snap-9874-abcde").json()["checks"]
+        assert checks[0]["status"] == "unverifiable" and is_drawn(client, "snap-9874-abcde")
         again = client.post("/v1/snapshots/trigger", json=asked()).json()
-        assert again["estimated_completion_ms"] == 1
+        assert again["estimated_completion_ms"] == 3
 
 
 # -- list ----------------------------------------------------------------------------------------------------
@@ -128,13 +141,13 @@ def test_a_running_one_names_whom_it_waits_for_and_can_be_aborted(cluster: FakeC
         fields = client.get("/v1/snapshots/s").json()
         assert (fields["status"], fields["nodes_completed"], fields["nodes_total"]) == ("CAPTURING", 1, 2)
         assert any("(tills on box, pid 7) to report" in wait for wait in fields["waits_for"])
-        assert fields["phases"]["first_reported_ms"] == 1
+        assert fields["phases"]["first_reported_ms"] == 1 and is_drawn(client, "s")
         aborted = client.post("/v1/snapshots/s/abort")
         assert aborted.status_code == 200
         fields = aborted.json()
         assert (fields["status"], fields["nodes_failed"], fields["waits_for"]) == ("FAILED", 1, [])
         failure = {"code": "aborted", "reason": "aborted by the service", "culprit": "the service"}
-        assert fields["failure"] == failure
+        assert fields["failure"] == failure and is_drawn(client, "s")
         assert client.post("/v1/snapshots/s/abort").status_code == 200  # again: it stays so
         client.get("/v1/doctor")
         new = cluster.the_ledger.put(
@@ -227,15 +240,13 @@ def test_health_readiness_and_metrics_and_a_broker_that_is_away(cluster: FakeClu
 
 def test_restores_are_listed_with_their_stage(cluster: FakeCluster) -> None:
     def put(stage: Any, plan: str, **more: Any) -> None:
-        of: dict[str, Any] = (
-            {"snapshot": "friday", "epoch": 9, "apps": ("shop",), "who": "anna"} if stage == "begun" else {}
-        )
-        cluster.the_ledger.put(Restore(n=1, plan=plan, stage=stage, **of, **more))
+        begun = {"snapshot": "friday", "epoch": 9, "apps": ("shop",), "who": "anna"}
+        of: dict[str, Any] = more | (begun if stage == "begun" else {})
+        cluster.the_ledger.put(Restore(n=1, plan=plan, stage=stage, **of))
 
     def listed() -> list[tuple[Any, ...]]:
-        names = "plan", "stage", "reason", "closed_at"
         found = client.get("/v1/restores").json()["restores"]
-        return [tuple(it[name] if name != "closed_at" else bool(it[name]) for name in names) for it in found]
+        return [(it["plan"], it["stage"], it["reason"], bool(it["closed_at"])) for it in found]
 
     put("begun", "p1")
     put("aborted", "p1", reason="asked for")
@@ -249,14 +260,34 @@ def test_restores_are_listed_with_their_stage(cluster: FakeCluster) -> None:
 
 
 def test_forks_are_listed_and_read_once_for_many_requests(cluster: FakeCluster) -> None:
-    asked: list[str] = []
-
-    async def list_forks(where: Any, namespace: str) -> tuple[ops.Fork, ...]:
-        asked.append(namespace)
-        return await forks()
-
-    with served(cluster, list_forks=list_forks) as client:
+    with served(cluster, list_forks=(list_forks := AsyncMock(side_effect=forks))) as client:
         found = client.get("/v1/forks").json()["forks"]
         assert (found[0]["fork"], found[0]["topics"]) == ("drill-7", ["drill-7.orders-0"])
         assert client.get("/v1/forks").json()["forks"] == found
-        assert asked == ["ns"]
+    assert [call.args[1] for call in list_forks.await_args_list] == ["ns"]
+
+
+# -- the page -------------------------------------------------------------------------------------------------
+
+PAGE = files("snapkafka.service") / "page"
+KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+
+
+def test_files_of_the_page_are_served_and_nothing_is_asked_of_anybody_else(cluster: FakeCluster) -> None:
+    wrong = {"": r"(https?:)?//[a-z0-9-]+\.[a-z]|innerHTML|eval\("}
+    wrong["html"] = r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+="
+    with served(cluster) as client:
+        for name in (file.name for file in PAGE.iterdir()):
+            answer, suffix = client.get(f"/page/{name}"), name.rpartition(".")[2]
+            assert answer.status_code == 200 and answer.headers["content-type"].startswith(KINDS[suffix]), (
+                name
+            )
+            assert [
+                it for kind, it in wrong.items() if kind in ("", suffix) and re.search(it, answer.text)
+            ] == []
+        assert client.get("/").text == (PAGE / "index.html").read_text("utf-8")
+        assert client.get("/page/app.py").status_code == 404
+        assert client.get("/openapi.json").json() == DOCUMENT
+    for name, read, kind in (("main.js", "row", "SnapshotInfo"), ("detail.js", "told", "Details")):
+        fields = set(re.findall(rf"\b{read}\.(\w+)", (PAGE / name).read_text("utf-8")))
+        assert fields and fields <= SCHEMAS[kind]["properties"].keys()
