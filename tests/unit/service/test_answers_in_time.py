@@ -2,7 +2,6 @@
 event loop, nor again for one that hangs."""
 
 import asyncio
-import contextvars
 import re
 import threading
 import time
@@ -23,25 +22,19 @@ from tests.worlds.service_world import asked, assembled, served, until
 
 #: The follower reads each record so much later than others do.
 LATE_S: Final = 0.2
-FOLLOWS: contextvars.ContextVar[bool] = contextvars.ContextVar("follows", default=False)
 
 
 @pytest.fixture
 def late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the follower of the service lag behind its own writes, as a consumer on a busy machine does."""
-    follow, read = LedgerFollower._follow, FakeLedger.read
-
-    async def following(self: LedgerFollower) -> None:
-        FOLLOWS.set(True)
-        await follow(self)
+    """Let the service lag behind its own writes, as a consumer on a busy machine does."""
+    read = FakeLedger.read
 
     async def reading(self: FakeLedger, start: int = 0, *, until: int | None = None) -> AsyncIterator[Entry]:
         async for entry in read(self, start, until=until):
-            if FOLLOWS.get() and until is None:
+            if until is None:
                 await asyncio.sleep(LATE_S)
             yield entry
 
-    monkeypatch.setattr(LedgerFollower, "_follow", following)
     monkeypatch.setattr(FakeLedger, "read", reading)
 
 
