@@ -7,11 +7,11 @@ import dataclasses
 import io
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from unittest.mock import AsyncMock
 
 import pytest
@@ -60,28 +60,19 @@ def call(arguments: Sequence[str]) -> Printed:
 
 
 def printed() -> dict[str, str]:
-    """Return what each call prints, by the name of its file."""
-    with tempfile.TemporaryDirectory() as home, _world(Path(home)) as storage:
-        calls = {**_of_storage(storage), **_of_cluster(storage)}
-        return {f"{name}.txt": _call(arguments, storage) for name, arguments in calls.items()}
-
-
-@contextmanager
-def _world(home: Path) -> Iterator[str]:
-    """Give commands a storage, a cluster, a time and a home of their own."""
-    storage = home / "snapshots"
-    make_snapshots(storage)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in (ENVIRONMENT | {"XDG_CACHE_HOME": str(home / "cache"), "TZ": "UTC"}).items():
+    """Return what each call prints, by the name of its file: with a storage, a cluster, a time, a home of its own."""
+    with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
+        storage = Path(home, "snapshots")
+        make_snapshots(storage)
+        for name, value in (ENVIRONMENT | {"XDG_CACHE_HOME": f"{home}/cache"}).items():
             patch.setenv(name, value)
-        time.tzset()
         patch.setattr(time, "time", lambda: NOW_S)
         patch.setattr(time, "time_ns", lambda: round(NOW_S * 1e9))
         patch.setattr(running, "Connection", SimpleNamespace(from_environment=lambda *_: CLUSTERS[0]))
         patch.setattr(running.console.console, "width", 80)
         _answers(patch, storage)
-        yield str(storage)
-    time.tzset()
+        calls = _of_storage(str(storage)) | _of_cluster(str(storage))
+        return {f"{name}.txt": _call(arguments, str(storage)) for name, arguments in calls.items()}
 
 
 def _of_storage(storage: str) -> dict[str, list[str]]:
@@ -134,18 +125,12 @@ def _answers(patch: pytest.MonkeyPatch, storage: Path) -> None:
 def _assembled(storage: Path, name: str) -> ops.JobResult:
     """Return the result of an assembly from the manifest that it wrote."""
     found = manifest.load((storage / f"{name}.json").read_text("utf-8"))
-    return ops.JobResult(
-        id=name,
-        epoch=found.epoch,
-        verdict=found.verdict,
-        good=found.verdict in GOOD,
-        manifest=f"/snaps/{name}.json",
-        checks=found.checks,
-        tables={table.name: table.rows for table in found.tables},
-        content=found.content,
-        restorable=found.restorable,
-        positions_committed=True,
-    )
+    of: dict[str, Any] = {
+        it: getattr(found, it) for it in ("epoch", "verdict", "checks", "content", "restorable")
+    }
+    of["tables"] = {table.name: table.rows for table in found.tables}
+    good = found.verdict in GOOD
+    return ops.JobResult(id=name, good=good, manifest=f"/snaps/{name}.json", positions_committed=True, **of)
 
 
 def _call(arguments: list[str], storage: str) -> str:

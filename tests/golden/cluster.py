@@ -1,13 +1,11 @@
-"""A cluster in memory for the golden files: two apps, four snapshots that went differently, a fork and a setting that
-`doctor` does not like."""
+"""A cluster in memory for the golden files: three apps, five snapshots, and what `doctor` does not like."""
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
 from snapkafka import ops
 from snapkafka.ports import Topic
 from snapkafka.protocol import Abort, CheckResult, TopicPartition, Verdict
-from snapkafka.wire import headers
 from tests.worlds.fakes import FakeCluster, Worker, fake_group
 
 NAMESPACE: Final = "shop"
@@ -15,52 +13,36 @@ NAMESPACE: Final = "shop"
 
 def cluster(storage: str) -> FakeCluster:
     """Build it anew: commands append to its ledger."""
-    raw, orders, bills = "raw", "orders", "bills"
-    changelog, places = "shop-stock-changelog", "bank-places-changelog"
-    in_raw, in_orders, in_bills = (TopicPartition(name, 0) for name in (raw, orders, bills))
-    made = FakeCluster()
+    made, changelogs = FakeCluster(), ("shop-stock-changelog", "bank-places-changelog")
     ledger, admin = made.the_ledger, made.the_admin
-    shop = Worker(ledger, "shop", raw, sends=(orders,), changelog=changelog)
+    Worker(ledger, "shop", "raw", sends=("orders",), changelog=changelogs[0])
     uncaptured = ("table places: use_partitioner",)
-    bank = Worker(ledger, "bank", orders, sends=(bills,), changelog=places, uncaptured=uncaptured)
-    admin.topics = {name: Topic(1) for name in (raw, orders, bills, changelog, places, ledger.topic)}
-    tables = TopicPartition(changelog, 0), TopicPartition(places, 0)
-    admin.ends = dict.fromkeys((in_raw, in_orders, in_bills, *tables), 40)
-    admin.settings |= {name: {"cleanup.policy": "compact"} for name in (changelog, places)}
-    admin.known_groups = [fake_group("report", frozenset({orders}))]
-    admin.headers_at[in_raw, 7] = []
-    check = headers.tp_check
-    identity = headers.ledger_id(bytes(16))
-    for tp, offset, worker, (topic, at) in ((in_orders, 3, shop, (raw, 7)), (in_bills, 5, bank, (orders, 3))):
-        stamp = headers.stamp_with_cause(
-            identity, check(*tp), 0, worker.process, offset, headers.topic_check(topic), 0, at
-        )
-        admin.headers_at[tp, offset] = [(headers.HEADER, stamp)]
+    Worker(ledger, "bank", "orders", sends=("bills",), changelog=changelogs[1], uncaptured=uncaptured)
+    names = "raw", "orders", "bills", *changelogs
+    admin.topics = {name: Topic(1) for name in (*names, ledger.topic)}
+    admin.ends = {TopicPartition(name, 0): 40 for name in names}
+    admin.settings |= {name: {"cleanup.policy": "compact"} for name in changelogs}
+    admin.known_groups = [fake_group("report", frozenset({"orders"}))]
     asyncio.run(_snapshots(made, storage))
     return made
 
 
 async def _snapshots(made: FakeCluster, storage: str) -> None:
-    """Take `good`, `bad` and `fresh`, which are captured, and `stuck`, which fails."""
+    """Take `good`, `bad` and `fresh`, which are captured, `running`, and `stuck`, which fails."""
     ledger = made.the_ledger
-    for number, (name, verdict) in enumerate((("good", "VERIFIED"), ("bad", "INCONSISTENT"), ("fresh", ""))):
-        taken = await ops.trigger(made, NAMESPACE, snapshot_id=f"{name}", who="ann@host", wait=True)
-        if not verdict:
-            continue
-        failed = verdict == "INCONSISTENT"
+    for name, verdict, status, manifest in (
+        ("good", "VERIFIED", "passed", "/elsewhere/good.json"),
+        ("bad", "INCONSISTENT", "failed", f"{storage}/sunday.json"),
+        ("fresh", "", "", ""),
+    ):
+        taken = await ops.trigger(made, NAMESPACE, snapshot_id=name, who="ann@host", wait=True)
         checks = (
-            CheckResult(name="V1", status="failed" if failed else "passed", records=1_200),
+            CheckResult(name="V1", status=status, records=1_200),
             CheckResult(name="V4", status="passed"),
         )
-        ledger.put(
-            Verdict(
-                n=90 + number,
-                epoch=taken.epoch,
-                verdict=verdict,
-                checks=checks,
-                manifest=f"{storage}/sunday.json" if failed else "/elsewhere/good.json",
-            )
-        )
+        if verdict:
+            found: Any = {"verdict": verdict, "checks": checks, "manifest": manifest}
+            ledger.put(Verdict(n=90 + taken.epoch, epoch=taken.epoch, **found))
     tills = Worker(ledger, "tills", "sales", reports=False)
     await ops.trigger(made, NAMESPACE, snapshot_id="running", who="ann@host", ttl_ms=3_600_000)
     stuck = await ops.trigger(made, NAMESPACE, snapshot_id="stuck", who="ann@host")

@@ -2,9 +2,12 @@
 
 import asyncio
 import importlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -46,55 +49,34 @@ def test_the_demo_leaves_other_systems_alone(monkeypatch: pytest.MonkeyPatch) ->
     assert environ == kept
 
 
-class Requests:
-    """A stream of what is asked of one account."""
-
-    def __init__(self, *requests: dict[str, Any]) -> None:
-        self._requests = requests
-
-    async def items(self) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-        for request in self._requests:
-            yield "acct-0000", request
-
-
 def test_an_account_is_opened_once_however_often_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked for until it is there, and what came late must not put back what was spent meanwhile."""
     accounts = importlib.import_module("snapkafka.demo.accounts")
     monkeypatch.setattr(accounts, "balances", {})
-    asyncio.run(accounts.take_requests.fun(Requests({"open": 100})))
-    accounts.balances["acct-0000"] -= 30
-    asyncio.run(accounts.take_requests.fun(Requests({"open": 100})))
-    assert accounts.balances == {"acct-0000": 70}
+
+    async def items() -> AsyncIterator[tuple[str, dict[str, int]]]:
+        yield "acct-0000", {"open": 100}
+
+    for balance in (100, 70):
+        asyncio.run(accounts.take_requests.fun(SimpleNamespace(items=items)))
+        assert accounts.balances == {"acct-0000": balance}
+        accounts.balances["acct-0000"] = 70
 
 
-class Service:
-    """Stands for the workers, their changelog and the load: passes over all that it is asked at first."""
-
-    def __init__(self, passes_over: int) -> None:
-        self.asked, self.opened = 0, 0
-        self._passes_over = passes_over
-
-    async def open_accounts(self) -> None:
-        self.asked += 1
-        if self.asked > self._passes_over:
-            self.opened = ACCOUNTS
-
-    async def log_ends(self, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        assert len(tps) == PARTITIONS
-        return dict.fromkeys(tps, -(-self.opened // PARTITIONS))
-
-    def check_alive(self) -> None:
-        """They live."""
-
-
+@pytest.mark.parametrize("passed_over", [1, 99])
 async def test_what_was_passed_over_is_asked_for_again_but_not_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
+    passed_over: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "START_TIMEOUT_S", 0.2)
     monkeypatch.setattr(opening, "ASK_AGAIN_S", 0.1)
-    service: Any = Service(passes_over=1)
-    await open_accounts(service, service, service)
-    assert service.asked == 2
-    never: Any = Service(passes_over=99)
-    with pytest.raises(TimedOutError, match="accounts"):
-        await open_accounts(never, never, never)
+    asks = AsyncMock()
+
+    async def log_ends(tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        opened = ACCOUNTS if asks.await_count > passed_over else 0
+        return dict.fromkeys(tps, -(-opened // PARTITIONS))
+
+    #: Stands for the workers, their changelog and the load.
+    service: Any = SimpleNamespace(open_accounts=asks, log_ends=log_ends, check_alive=lambda: None)
+    with pytest.raises(TimedOutError, match="accounts") if passed_over > 1 else nullcontext():
+        await open_accounts(service, service, service)
+    assert passed_over > 1 or asks.await_count == 2

@@ -11,11 +11,8 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from snapkafka.errors import DependencyMissingError
-from snapkafka.kafka import Connection
-from snapkafka.ops import drill
 from snapkafka.runtime import EXTRAS, extras
 from snapkafka.runtime.extras import require_extra
-from snapkafka.verbs import Drill
 from tests.installed import installed, write_sitecustomize
 
 PACKAGE = Path(__file__).parents[3] / "snapkafka"
@@ -32,8 +29,6 @@ NEEDS = {
 }
 #: What every installation has: one for the codec of the ledger, one for values that other processes read.
 BASE = {"fastavro", "msgspec"}
-#: Every door that has to say which extra it needs.
-DOORS = {"snapkafka": "cli", "snapkafka.assembly": "spark"}
 
 
 def test_a_service_gets_at_most_three_packages_more_than_faust_needs() -> None:
@@ -51,10 +46,9 @@ def test_every_part_is_imported_with_its_extra_alone(part: str, tmp_path: Path) 
         "for it in pkgutil.walk_packages(part.__path__, part.__name__ + '.'):\n"
         "    if not it.name.endswith('__main__'): importlib.import_module(it.name)"
     )
-    where = {"SNAPKAFKA_BOOTSTRAP": "broker:1", "SNAPKAFKA_NAMESPACE": "ns"}
-    environ = os.environ | where | {"PYTHONPATH": f"{tmp_path}:{PACKAGE.parent}"}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True)
+    environ = {"SNAPKAFKA_BOOTSTRAP": "broker:1", "SNAPKAFKA_NAMESPACE": "ns"}
+    environ = os.environ | environ | {"PYTHONPATH": f"{tmp_path}:{PACKAGE.parent}"}
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -72,9 +66,8 @@ def test_the_extras_are_those_of_the_package_and_bring_their_modules() -> None:
 
 def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     require_extra("demo", "the demo")
-    with (
-        monkeypatch.context() as patch
-    ):  # any finder's word counts: a checkout installed in place has its own
+    # any finder's word counts: a checkout installed in place has its own
+    with monkeypatch.context() as patch:
         patch.setitem(EXTRAS, "own", ("in_place",))
         patch.setattr(sys, "meta_path", [SimpleNamespace(find_spec=lambda name, path: name)])
         require_extra("own", "the demo")
@@ -83,26 +76,3 @@ def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch
         require_extra("demo", "the demo")
     assert raised.value.message == "the demo needs faust, duckdb, which are not installed"
     assert raised.value.hint.startswith("pip install '.[demo]'")
-
-
-@pytest.mark.parametrize(
-    ("absent", "named"), [(("confluent_kafka",), "restore"), (("pyspark", "pyarrow"), "embedded")]
-)
-async def test_a_drill_names_what_it_lacks_before_it_makes_anything(
-    monkeypatch: pytest.MonkeyPatch, absent: tuple[str, ...], named: str
-) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name in absent else name)
-    with pytest.raises(DependencyMissingError) as raised:
-        await drill(Connection(bootstrap="127.0.0.1:1"), "ns", Drill(apps=("python -m shop",)))
-    assert raised.value.hint.startswith(f"pip install '.[{named}]'")
-
-
-@pytest.mark.parametrize("door", sorted(DOORS))
-def test_every_door_names_its_extra_where_nothing_is_installed(door: str) -> None:
-    """-S: no package but ours can be found."""
-    code = f"import runpy, sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); "
-    code += f"runpy.run_module({door!r}, run_name='__main__')"
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", code, "--help"], capture_output=True, text=True)
-    assert done.returncode == DependencyMissingError.exit_status, done.stderr
-    assert f"pip install '.[{DOORS[door]}]'" in done.stderr
-    assert len(done.stderr.splitlines()) == 2

@@ -78,10 +78,7 @@ def test_spark_gets_a_java_without_the_flag_that_it_would_refuse(
     command = [str(spark_java_home() / "bin" / "java"), *arguments]
     printed = subprocess.run(command, env={"PATH": "/bin"}, capture_output=True, text=True, check=True).stdout
     assert printed == "-Xmx1g -cp a b:$c Main \n"
-
-
-def test_java_never_has_the_locale_in_which_it_knows_ascii_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LC_ALL", "POSIX")
+    monkeypatch.setenv("LC_ALL", "POSIX")  # in which Java knows ASCII alone
     assert java_environment()["LC_ALL"] == "C.UTF-8"
 
 
@@ -110,10 +107,7 @@ def repository(empty: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_jars_are_fetched_once(repository: Path) -> None:
-    wanted = (
-        f"org.example:first:1.0 {sha256(b'first').hexdigest()}",
-        "org.example:first:1.0:all:zip",
-    )
+    wanted = f"org.example:first:1.0 {sha256(b'first').hexdigest()}", "org.example:first:1.0:all:zip"
     found = jars(wanted)
     assert [file.read_bytes() for file in found] == [b"first", b"packed"]
     (repository / "first-1.0.jar").unlink()
@@ -167,11 +161,8 @@ def test_without_a_home_what_needs_none_works_and_the_rest_is_one_line(
     with pytest.raises(DependencyMissingError) as raised:
         cache_dir()
     assert "SNAPKAFKA_CACHE" in raised.value.hint
-    for act in (
-        lambda: written_down("~/tables"),
-        lambda: load(["~/rules"], {}),
-        lambda: expand_home("~x-y/z"),
-    ):
+    acts = (lambda: written_down("~/tables")), (lambda: load(["~/rules"], {})), (lambda: expand_home("~x/z"))
+    for act in acts:
         with pytest.raises(BadInputError, match="~"):
             act()
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -51,7 +52,7 @@ async def test_what_a_child_has_left_is_ended_and_nobody_waits_for_its_pipe(
     assert marked(tmp_path) == []
 
 
-async def test_a_pipe_that_another_process_holds_is_not_waited_for(tmp_path: Path) -> None:
+async def test_a_pipe_that_another_process_holds_is_not_waited_for() -> None:
     """One that has left the group, as Spark's Python workers do."""
     code = (
         "import subprocess, sys\n"
@@ -69,13 +70,12 @@ async def test_whoever_is_cancelled_twice_leaves_no_child_and_nothing_of_its_gro
 ) -> None:
     """Whatever of it ignores TERM is killed."""
     started, began = threading.Event(), time.monotonic()
-    work = asyncio.ensure_future(
-        run_child(python(code), lambda line: started.set(), env={**os.environ, "MARK": str(tmp_path)})
-    )
+    environment = {**os.environ, "MARK": str(tmp_path)}
+    work = asyncio.ensure_future(run_child(python(code), lambda line: started.set(), env=environment))
     assert await asyncio.to_thread(started.wait, 60)
-    work.cancel()
-    await asyncio.sleep(0)
-    work.cancel()
+    for _ in range(2):
+        work.cancel()
+        await asyncio.sleep(0)
     with pytest.raises(asyncio.CancelledError):
         await work
     await asyncio.to_thread(wait_until, "its end", lambda: not marked(tmp_path), timeout_s=10)
@@ -125,24 +125,29 @@ def test_a_child_whose_owner_was_killed_ends_with_its_group_and_its_folder(
         owner.stdout.close()
 
 
+def ended(code: str, number: int, before: str = "SIG_DFL") -> tuple[int, bytes, bytes]:
+    """How a program ends by a signal: its status, and what it printed after its first line."""
+    code = f"import signal\nsignal.signal({int(number)}, signal.{before})\n{code}"
+    with subprocess.Popen(python(code), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        process.send_signal(number)
+        printed, notices = process.communicate(timeout=30)
+    return process.returncode, printed, notices
+
+
 @pytest.mark.parametrize("number", list(CODES))
 @pytest.mark.parametrize(("before", "seconds"), [("SIG_DFL", 60), ("SIG_IGN", 0.5)])
 def test_an_exit_status_says_which_signal_it_was(number: signal.Signals, before: str, seconds: float) -> None:
     """And a signal that was ignored by whoever started it (`nohup`) stays ignored."""
     code = (
-        "import signal, time\n"
+        "import time\n"
         "from snapkafka.runtime.signals import raise_on_ending_signals\n"
-        f"signal.signal({int(number)}, signal.{before})\n"
         "raise_on_ending_signals()\n"
         "print('ready', flush=True)\n"
         f"time.sleep({seconds})\n"
     )
-    with subprocess.Popen(python(code), stdout=-1) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        process.send_signal(number)
-        assert process.wait(30) == (Interrupted(number).code if before == "SIG_DFL" else 0)
-    assert Interrupted(number).code == exit_status(number)
+    assert ended(code, number, before)[0] == (exit_status(number) if before == "SIG_DFL" else 0)
+    assert Interrupted(number).code == exit_status(number) == 128 + number
 
 
 #: A signal arrives while a task of a client runs, which nobody awaits.
@@ -170,27 +175,18 @@ def test_a_signal_within_a_task_is_no_traceback() -> None:
 COMMAND = (sys.executable, "-m", "snapkafka")
 
 
-@pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A storage with a snapshot whose rows no pipe holds."""
-    folder = tmp_path_factory.mktemp("many")
-    write_snapshot(
-        LocalStore(folder), "many", 1, state=[in_state(f"key{n:05}", "ü" * 40) for n in range(5_000)]
-    )
-    return str(folder)
-
-
 @pytest.mark.parametrize("form", ["--csv", "--json"])
-def test_who_has_read_enough_gets_nothing_more(many: str, form: str) -> None:
-    """`| head -1`"""
-    query = (*COMMAND, "query", "SELECT key, value FROM state", "--storage", many, form)
-    process = subprocess.Popen(query, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None and process.stderr is not None
-    assert process.stdout.readline() in (b"key,value\n", b"{\n")
-    process.stdout.close()
-    assert process.wait(60) not in (0, EXIT_NOT_GOOD)
-    assert process.stderr.read() == b""
-    process.stderr.close()
+def test_who_has_read_enough_gets_nothing_more(tmp_path: Path, form: str) -> None:
+    """`| head -1`, of more rows than a pipe holds."""
+    rows = [in_state(f"key{n:05}", "ü" * 40) for n in range(5_000)]
+    write_snapshot(LocalStore(tmp_path), "many", 1, state=rows)
+    query = (*COMMAND, "query", "SELECT key, value FROM state", "--storage", str(tmp_path), form)
+    with subprocess.Popen(query, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() in (b"key,value\n", b"{\n")
+        process.stdout.close()
+        assert process.wait(60) not in (0, EXIT_NOT_GOOD)
+        assert process.stderr.read() == b""
 
 
 WORKS = """
@@ -218,17 +214,8 @@ except typer.Exit as ended:
     ],
 )
 def test_a_signal_ends_a_command_in_one_line(ignored: str, number: signal.Signals, code: str) -> None:
-    process = subprocess.Popen(
-        (sys.executable, "-c", WORKS.format(ignored=ignored)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        # Whoever runs the tests in the background, or by nohup, ignores it, and so would what is started here.
-        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509 -- no threads here
-    )
-    assert process.stdout is not None and process.stdout.readline() == b"ready\n"
-    process.send_signal(number)
-    printed, notices = process.communicate(timeout=30)
-    assert process.returncode == exit_status(number) == 128 + number
+    status, printed, notices = ended(WORKS.format(ignored=ignored), number)
+    assert status == exit_status(number)
     assert notices.count(b"\n") == 1
     if code:
         assert notices.decode() == f"{code.capitalize()}. `snapkafka query` stopped.\n"
@@ -237,9 +224,5 @@ def test_a_signal_ends_a_command_in_one_line(ignored: str, number: signal.Signal
 
 def test_a_user_without_a_name_may_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in many a container."""
-
-    def nobody() -> str:
-        raise KeyError("getpwuid(): uid not found: 4711")
-
-    monkeypatch.setattr("getpass.getuser", nobody)
+    monkeypatch.setattr("getpass.getuser", Mock(side_effect=KeyError("uid not found: 4711")))
     assert running.who().startswith(f"{os.getuid()}@")

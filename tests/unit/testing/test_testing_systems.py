@@ -18,9 +18,9 @@ from snapkafka.testing.systems import _topics_of
 from snapkafka.testing.taken import IDLE
 from snapkafka.testing.workers import Worker
 
-APP = faust.App("systems-unit", broker="kafka://production.invalid:9092", topic_partitions=3)
-BARE = faust.App("systems-bare", broker="kafka://production.invalid:9092")
-OTHER = faust.App("systems-other", broker="kafka://production.invalid:9092")
+PRODUCTION = "kafka://production.invalid:9092"
+APP = faust.App("systems-unit", broker=PRODUCTION, topic_partitions=3)
+BARE, OTHER = (faust.App(f"systems-{name}", broker=PRODUCTION) for name in ("bare", "other"))
 READ = APP.topic("systems-read", "systems-too", value_type=int)
 snapkafka.install(APP, namespace="shop")
 snapkafka.install(OTHER, namespace="bank")
@@ -53,15 +53,8 @@ def test_a_snapshot_fails_the_test_with_what_is_wrong_unless_it_is_allowed(
     found: dict[str, Any], shown: list[str], allowed: dict[str, Any] | None
 ) -> None:
     snapshot = Taken(Connection(bootstrap="127.0.0.1:1"), "shop", Path("/nowhere"), "test-1", 7)
-    result: dict[str, Any] = {
-        "id": "test-1",
-        "epoch": 7,
-        "verdict": "V",
-        "good": True,
-        "manifest": "",
-        "checks": (),
-    }
-    snapshot.__dict__["assembled"] = JobResult(**result | found)
+    result: dict[str, Any] = {"verdict": "V", "good": True, "manifest": "", "checks": ()}
+    snapshot.__dict__["assembled"] = JobResult(id="test-1", epoch=7, **result | found)
     if shown:
         with pytest.raises(AssertionError) as reported:
             snapshot.assert_consistent()
@@ -85,23 +78,16 @@ def test_apps_that_cannot_run_are_refused_before_a_broker_starts(apps: tuple[Any
         pass
 
 
-def test_topics_are_those_of_the_agents() -> None:
-    assert _topics_of(APP) == {"systems-read": 3, "systems-too": 3}
-
-
 def test_a_worker_meets_no_broker_but_the_one_of_the_test(tmp_path: Path) -> None:
+    """That has the topics of its agents."""
+    assert _topics_of(APP) == {"systems-read": 3, "systems-too": 3}
     credentials = faust.SASLCredentials(username="a", password="b")
-    app = faust.App(
-        "systems-redirected", broker="kafka://production.invalid:9092", broker_credentials=credentials
-    )
+    app = faust.App("systems-redirected", broker=PRODUCTION, broker_credentials=credentials)
     app.topic("x")
     assert "production" in str(app.transport.url)
     redirect(app, "127.0.0.1:1", str(tmp_path))
-    urls = (app.conf.broker, app.conf.broker_consumer, app.conf.broker_producer)
-    assert {str(url) for found in urls for url in found} == {"kafka://127.0.0.1:1"}
-    assert {str(url) for t in (app.transport, app.producer_transport) for url in t.url} == {
-        "kafka://127.0.0.1:1"
-    }
+    urls = *app.conf.broker, *app.conf.broker_consumer, *app.conf.broker_producer
+    assert {*map(str, (*urls, *app.transport.url, *app.producer_transport.url))} == {"kafka://127.0.0.1:1"}
     assert app.conf.broker_credentials is None
     assert str(app.conf.datadir) == str(tmp_path)
 
