@@ -7,6 +7,7 @@ import subprocess
 import sys
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -34,38 +35,36 @@ def too_wide(printed: str, width: int) -> list[str]:
     return [line for line in lines if cell_len(line) > width and len(line.split()) > 1]
 
 
-@given(
-    st.integers(1, 9).flatmap(
-        lambda n: st.lists(st.lists(TEXTS, min_size=n, max_size=n), min_size=1, max_size=4)
-    ),
-    TEXTS,
-    WIDTHS,
+ROWS = st.integers(1, 9).flatmap(
+    lambda n: st.lists(st.lists(TEXTS, min_size=n, max_size=n), min_size=1, max_size=4)
 )
-def test_a_table_fits_or_is_lines_of_names_and_values(rows: list[list[str]], note: str, width: int) -> None:
-    table = Table(
-        rows, *((f"column-{n}", itemgetter(n)) for n in range(len(rows[0]))), notes=lambda row: (note,)
-    )
-    printed = [line.plain for line in table.lines(width)]
-    assert too_wide("\n".join(printed), width) == []
+
+
+@given(ROWS, TEXTS, WIDTHS)
+def test_what_is_too_wide_is_broken_and_keeps_all_of_its_words_in_order(
+    rows: list[list[str]], note: str, width: int
+) -> None:
+    """A table that does not fit is lines of names and values."""
+    columns = [(f"column-{n}", itemgetter(n)) for n in range(len(rows[0]))]
+    printed = "\n".join(line.plain for line in Table(rows, *columns, notes=lambda row: (note,)).lines(width))
+    assert too_wide(printed, width) == []
     words = [word for row in rows for text in (*row, note) for word in text.split()]
-    shown = "\n".join(printed).split()
-    assert [word for word in shown if word in set(words)] == words
-
-
-@given(TEXTS, WIDTHS)
-def test_a_text_keeps_all_of_its_words_in_order(text: str, width: int) -> None:
+    assert [word for word in printed.split() if word in set(words)] == words
     file = io.StringIO()
-    Screen(Console(width=width, file=file)).print(text)
-    assert file.getvalue().split() == text.split()
+    Screen(Console(width=width, file=file)).print(note)
+    assert file.getvalue().split() == note.split()
     assert too_wide(file.getvalue(), width) == []
 
 
 def test_the_word_of_an_outcome_is_coloured_and_data_is_not() -> None:
     rows = [{"table": "passed", "key": "failed", "status": "passed"}]
     *_, row = Table(rows, "table", ("key", itemgetter("key")), "status").lines(80)
-    assert [(row.plain[it.start : it.end], it.start, it.style) for it in row.spans] == [
-        ("passed", row.plain.rindex("passed"), "green")
-    ]
+    (span,) = row.spans
+    assert (span.start, row.plain[span.start :], span.style) == (
+        row.plain.rindex("passed"),
+        "passed",
+        "green",
+    )
 
 
 HOSTILE = "a\x1b[2J\x1b]0;b\x07c\x9b2Jd\r\u202ee\tf"
@@ -91,46 +90,54 @@ def test_what_a_terminal_would_obey_is_escaped_wherever_it_is_printed() -> None:
 def test_a_locale_without_our_characters_ends_no_command(
     encoding: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And data is UTF-8 in any."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     monkeypatch.setattr(sys, "stdout", stream)
     screen = standard()
     screen.console.width = width
     screen.table([("日本語", "x" * 90)], ("snapshot", itemgetter(0)), ("topic", itemgetter(1)))
     stream.flush()
-    shown = stream.buffer.getvalue().decode(encoding)
-    assert ("日本語" if encoding == "utf-8" else r"\u65e5\u672c\u8a9e") in shown
-
-
-def test_data_is_utf_8_in_every_locale(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    monkeypatch.setattr(sys, "stdout", stream)
+    shown = stream.buffer.getvalue()
+    assert ("日本語" if encoding == "utf-8" else r"\u65e5\u672c\u8a9e") in shown.decode(encoding)
     data_output().write("日本語")
     stream.flush()
-    assert stream.buffer.getvalue() == "日本語".encode()
+    assert stream.buffer.getvalue() == shown + "日本語".encode()
 
 
 # -- progress ------------------------------------------------------------------------------------------------
 
 
-def at(*texts: str, waited_ms: int = 2_000) -> CaptureProgress:
-    waits = tuple(WaitRow(text=text, process=1, app="till", waited_ms=0) for text in texts)
-    return CaptureProgress(id="s", waited_ms=waited_ms, done=3, needed=3 + len(waits), waits=waits)
+def progress(monkeypatch: pytest.MonkeyPatch, *reached: tuple[int, tuple[str, ...]], **terminal: Any) -> str:
+    """What is printed of a snapshot: at which seconds it waits for what; after the last comes an error."""
+    file, now_s = io.StringIO(), [0]
+    monkeypatch.setattr(console, "as_json", False)
+    monkeypatch.setattr(running, "notices", Screen(Console(file=file, _environ={}, **terminal)))
+    monkeypatch.setattr("time.monotonic", lambda: now_s[0])
+    with progress_lines() as notify:
+        assert notify is not None
+        for now_s[0], texts in reached:
+            waits = tuple(WaitRow(text=text, process=1, app="till", waited_ms=0) for text in texts)
+            notify(
+                CaptureProgress(
+                    id="s", waited_ms=now_s[0] * 1_000, done=3, needed=3 + len(waits), waits=waits
+                )
+            )
+        running.notices.print("error: it failed")
+    return file.getvalue()
 
 
 def test_on_a_terminal_one_line_is_renewed_and_removed_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is printed meanwhile, such as an error, stays."""
-    file = io.StringIO()
-    screen = Screen(Console(file=file, force_terminal=True, width=40, _environ={}))
-    monkeypatch.setattr(console, "as_json", False)
-    monkeypatch.setattr(running, "notices", screen)
-    with progress_lines() as notify:
-        assert notify is not None
-        notify(at("report of process 6", "report of process 7"))
-        screen.print("error: it failed")
-    shown = file.getvalue()
+    waits = 2, ("report of process 6", "report of process 7")
+    shown = progress(monkeypatch, waits, width=40, force_terminal=True)
     assert "s: 3 of 5 after 2.0 s; waiting for" in shown and "and 1 more" in shown
     assert "error: it failed\n" in shown
     assert shown.endswith("\x1b[2K")
+
+
+def test_elsewhere_it_is_a_line_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = progress(monkeypatch, *((second, ()) for second in range(0, 181, 2)), width=200).splitlines()
+    assert lines[:-1] == ["s: 3 of 3 after 2.0 s", "s: 3 of 3 after 62.0 s", "s: 3 of 3 after 2 min"]
 
 
 async def test_while_it_waits_for_its_next_attempt_the_line_says_when_that_begins(
@@ -142,25 +149,6 @@ async def test_while_it_waits_for_its_next_attempt_the_line_says_when_that_begin
     with pytest.raises(TriggerRefusedError):  # nobody runs who was not declared dead
         await ops.trigger(cluster, "ns", ttl_ms=100, wait=True, retries=1, progress=seen.append)
     assert "waiting for attempt 2, in 0.6 s" in [*map(progress_line, seen)][-1]
-
-
-def test_elsewhere_it_is_a_line_a_minute(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file, now_s = io.StringIO(), [0.0]
-    monkeypatch.setattr(console, "as_json", False)
-    monkeypatch.setattr(running, "notices", Screen(Console(file=file, width=200)))
-    monkeypatch.setattr("time.monotonic", lambda: now_s[0])
-    with progress_lines() as notify:
-        assert notify is not None
-        for second in range(0, 181, 2):
-            now_s[0] = second
-            notify(at(waited_ms=second * 1_000))
-    assert file.getvalue().splitlines() == [
-        "s: 3 of 3 after 2.0 s",
-        "s: 3 of 3 after 62.0 s",
-        "s: 3 of 3 after 2 min",
-    ]
 
 
 @pytest.mark.parametrize(
