@@ -23,9 +23,10 @@ from tests.worlds.service_world import served
 ERRORS: Final = [cls("there it lies", hint="do this") for cls in all_errors()]
 
 
+@pytest.mark.usefixtures("world")
 @pytest.mark.parametrize("error", [*ERRORS, OSError("oops")])
 def test_an_error_is_a_line_with_a_line_of_advice_and_a_status(
-    error: Exception, world: None, monkeypatch: pytest.MonkeyPatch
+    error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As JSON it is data, too; a bug of ours is none of the statuses that mean something."""
     monkeypatch.setattr(ops, "list_snapshots", AsyncMock(side_effect=error))

@@ -44,6 +44,8 @@ from tests.golden.calls import Printed, call
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import STORAGE, assembled, served, until
 
+pytestmark = pytest.mark.usefixtures("world")
+
 #: What rich or a careless `replace` would change: codes of emojis, tags, a closing tag, escaped ones, paths of Windows.
 TAIL: Final = r":user:id:42 00:ab:cd [x] [red] [/] [/bold] \[y] a\[b C:\dir\ :smile: \\ ends>"
 #: Texts that are one of a few words, or a time.
@@ -84,11 +86,15 @@ VERBS: Final[dict[str, tuple[list[str], tuple[str, ...]]]] = {
 
 
 class Filled:
-    """Results in which every text is hostile, and its number shows whether it was printed as it is."""
+    """Stands for `ops`: results in which every text is hostile, and its number shows whether it was printed as it is.
+
+    Attributes:
+        calls: what functions were given, and that of requests by their fields; results: what they returned.
+    """
 
     def __init__(self, *, flags: bool) -> None:
         self.flags, self._numbers = flags, itertools.count(1)
-        self.results: list[Any] = []
+        self.calls, self.results = list[dict[str, Any]](), list[Any]()
 
     def text(self) -> str:
         return f"<{next(self._numbers)}{TAIL}"
@@ -97,15 +103,11 @@ class Filled:
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
         if hint is str or hint is Any:
             return self.text()
-        if hint is bool:
-            return self.flags
-        if hint in (int, float):
-            return hint(7)
+        if hint in (bool, int, float, bytes):
+            return {bool: self.flags, int: 7, float: 7.0, bytes: b"raw"}[hint]
         if origin is typing.Literal:
             return arguments[0]
-        if origin is typing.Annotated:
-            return self.value(arguments[0])
-        if origin in (typing.Union, types.UnionType):
+        if origin in (typing.Annotated, typing.Union, types.UnionType):
             return self.value(arguments[0])
         if inspect.isclass(origin) and issubclass(origin, Mapping):
             return {self.value(arguments[0]): self.value(arguments[1])}
@@ -115,16 +117,38 @@ class Filled:
             return (tuple if origin is not frozenset else frozenset)(self.value(arguments[0]) for _ in "ab")
         if inspect.isclass(hint) and issubclass(hint, enum.Enum):
             return next(iter(hint))
-        if hint is bytes:
-            return b"raw"
         return self.structure(hint)
 
     def structure(self, kind: Any) -> Any:
-        if kind is ops.Mask:
-            return ops.Mask(topic=self.text(), value=self.text())
         hints = typing.get_type_hints(kind, include_extras=True)
         words = {name: WORDS[name] for name in WORDS.keys() & hints.keys() if hints[name] is str}
-        return kind(**{name: words.get(name) or self.value(hints[name]) for name in fields_of(kind)})
+        names = ("topic", "value") if kind is ops.Mask else fields_of(kind)
+        values = {name: words.get(name) or self.value(hints[name]) for name in names}
+        if kind is ops.Queried:
+            columns = values["columns"] = ("key", self.text())
+            values["rows"] = tuple({name: self.text() for name in columns} for _ in "ab")
+        return kind(**values)
+
+    def result_of(self, name: str) -> Any:
+        return self.value(typing.get_type_hints(getattr(ops, name))["return"])
+
+    def stand_for(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Answer instead of a function of `ops`."""
+        signature, result = inspect.signature(getattr(ops, name)), self.result_of(name)
+
+        async def verb(*arguments: Any, **options: Any) -> Any:
+            given = signature.bind(*arguments, **options).arguments
+            self.calls.append({**given, **options})
+            for part in sorted(given.values(), key=lambda it: isinstance(it, Request)):
+                self.calls[-1] |= {name: getattr(part, name) for name in fields_of(type(part))}
+            if notify := options.get("notify"):
+                notify(self.text())
+            if report := options.get("report"):
+                report(self.value(ops.KeptRound))
+            self.results.append(result)
+            return result
+
+        monkeypatch.setattr(ops, name, verb)
 
 
 def fields_of(kind: Any) -> tuple[str, ...]:
@@ -142,42 +166,10 @@ def changed(printed: str) -> Iterator[str]:
             yield printed[found.start() : found.end() + len(TAIL)]
 
 
-def answering(name: str, filled: Filled, calls: list[dict[str, Any]] | None = None) -> Any:
-    """Return what stands for a function of `ops`. `calls`: what it is given, that of requests by their fields."""
-    hint = typing.get_type_hints(getattr(ops, name))["return"]
-    signature = inspect.signature(getattr(ops, name))
-
-    async def verb(*arguments: Any, **options: Any) -> Any:
-        given = signature.bind(*arguments, **options).arguments
-        if calls is not None:
-            calls.append({**given, **options})
-            for part in sorted(given.values(), key=lambda it: isinstance(it, Request)):
-                calls[-1] |= {name: getattr(part, name) for name in fields_of(type(part))}
-        if notify := options.get("notify"):
-            notify(filled.text())
-        if report := options.get("report"):
-            report(filled.value(ops.KeptRound))
-        filled.results.append(queried(filled) if name == "query" else filled.value(hint))
-        return filled.results[-1]
-
-    return verb
-
-
-def queried(filled: Filled) -> ops.Queried:
-    found: ops.Queried = filled.structure(ops.Queried)
-    columns = ("key", filled.text())
-    return msgspec.structs.replace(
-        found, columns=columns, rows=tuple({name: filled.text() for name in columns} for _ in "ab")
-    )
-
-
-def run_filled(
-    verb: str, monkeypatch: pytest.MonkeyPatch, *more: str, flags: bool = False, filled: Filled | None = None
-) -> Printed:
+def run_filled(verb: str, filled: Filled, monkeypatch: pytest.MonkeyPatch, *more: str) -> Printed:
     arguments, functions = VERBS[verb]
-    filled = filled or Filled(flags=flags)
     for name in functions:
-        monkeypatch.setattr(ops, name, answering(name, filled))
+        filled.stand_for(name, monkeypatch)
     return call([*verb.split(), *arguments, *more])
 
 
@@ -243,20 +235,19 @@ def words_of(request: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("verb", ASKING)
-def test_a_command_and_json_ask_the_same(verb: str, world: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_and_json_ask_the_same(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every option arrives. The request as JSON, by the names of the contract, is that very request, too: so are the
     bodies of REST and the tasks of Airflow."""
-    kind, calls = HELPS[verb].about, list[dict[str, Any]]()
+    kind, filled = HELPS[verb].about, Filled(flags=True)
     assert isinstance(kind, type)
     asked = [name for name, it in options_of(kind).items() if it.flag or it.metavar]
     request = request_of(kind, [name for name in asked if name not in ASKING[verb]])
     assert msgspec.json.decode(msgspec.json.encode(request), type=kind) == request
-    name = VERBS[verb][1][0]
-    monkeypatch.setattr(ops, name, answering(name, Filled(flags=True), calls))
+    filled.stand_for(VERBS[verb][1][0], monkeypatch)
     printed = call([*verb.split(), *words_of(request)])
-    assert calls, printed.stderr
+    assert filled.calls, printed.stderr
     wanted = {name: getattr(request, name) for name in asked if name not in ASKING[verb]}
-    assert {name: calls[0][name] for name in wanted} == wanted
+    assert {name: filled.calls[0][name] for name in wanted} == wanted
 
 
 @pytest.mark.parametrize(
@@ -282,18 +273,18 @@ def test_a_command_and_json_ask_the_same(verb: str, world: None, monkeypatch: py
     ],
 )
 def test_options_are_read_as_they_are_written(
-    words: str, given: dict[str, Any] | None, world: None, monkeypatch: pytest.MonkeyPatch
+    words: str, given: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("mask.toml").write_text("[[mask]]\ntopic = 'orders'\nvalue = '1'\n")
     Path("erased.toml").write_text("keys = ['ann']\n")
-    calls = list[dict[str, Any]]()
+    filled = Filled(flags=True)
     for name in {"await_workers"}.union(*(names for _, names in VERBS.values())):
-        monkeypatch.setattr(ops, name, answering(name, Filled(flags=True), calls))
+        filled.stand_for(name, monkeypatch)
     printed = call(words.split(" "))
     if given is None:
-        assert (printed.status, calls) == (BadInputError.exit_status, [])
+        assert (printed.status, filled.calls) == (BadInputError.exit_status, [])
         return
-    found = types.SimpleNamespace(**calls[0])
+    found = types.SimpleNamespace(**filled.calls[0])
     assert {name: attrgetter(name)(found) for name in given} == given
 
 
@@ -304,24 +295,17 @@ def test_a_route_asks_as_its_command_does_and_answers_with_the_result(
     method, path, others = ROUTED[verb]
     kind = ROUTES[method, path].takes["asked"]
     request = request_of(kind, kind.__struct_fields__)
-    calls, filled = list[dict[str, Any]](), Filled(flags=True)
-    cluster = FakeCluster()
+    filled, cluster = Filled(flags=True), FakeCluster()
     Worker(cluster.the_ledger, "shop", "orders")
     with served(cluster, (str(tmp_path), STORAGE), query_s=7.0, query_memory_mb=77) as client:
         for name in ("one", "two"):
             assembled(cluster, client, tmp_path, name)
-        answered = answering(verb, filled, calls)
-
-        async def once(*arguments: Any, **options: Any) -> Any:
-            found = await answered(*arguments, **options)
-            return found[:1] if isinstance(found, tuple) else found
-
-        monkeypatch.setattr(ops, verb, once)
+        filled.stand_for(verb, monkeypatch)
         target, fields = path.format(snapshot_id="one"), msgspec.to_builtins(request)
         answer = client.request(method, target, **{"json" if method == "POST" else "params": fields})
         assert answer.status_code == ROUTES[method, path].status, answer.text
-        until(lambda: bool(calls), "the verb to be asked")
-    (given,) = calls
+        until(lambda: bool(filled.calls), "the verb to be asked")
+    (given,) = filled.calls
     wanted = {others.get(name, name): value for name, value in asdict(request).items()}
     assert {name: given[name] for name in wanted} == wanted
     about = HELPS[verb].about
@@ -349,7 +333,7 @@ def test_a_route_asks_as_its_command_does_and_answers_with_the_result(
     ],
 )
 def test_a_plan_is_printed_refused_confirmed_and_run_as_it_is(
-    verb: str, refusal: Any, clean: Any, error: Any, world: None, monkeypatch: pytest.MonkeyPatch
+    verb: str, refusal: Any, clean: Any, error: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def but_for(found: Any, changes: dict[str, Any]) -> Any:
         one = not isinstance(found, tuple)
@@ -357,7 +341,7 @@ def test_a_plan_is_printed_refused_confirmed_and_run_as_it_is(
 
     (*arguments, _), names = VERBS[verb]
     filled = Filled(flags=False)
-    found, done = (filled.value(typing.get_type_hints(getattr(ops, name))["return"]) for name in names)
+    found, done = map(filled.result_of, names)
     refused = but_for(found, refusal)
     planned = but_for(refused, clean)
     monkeypatch.setattr(ops, names[1], acted := AsyncMock(return_value=done))
@@ -387,11 +371,11 @@ REFUSING: Final = {"doctor": EXIT_NOT_GOOD, "fork drop": ForkRefusedError.exit_s
 @pytest.mark.parametrize("flags", [False, True])
 @pytest.mark.parametrize("verb", sorted(VERBS.keys() - {"restore", "fork create", "prune"}))
 def test_json_is_the_result_by_the_names_of_the_contract(
-    verb: str, flags: bool, world: None, monkeypatch: pytest.MonkeyPatch
+    verb: str, flags: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled = Filled(flags=flags)
     into = [] if verb != "drill" else ["-"] if flags else ["drill.json"]
-    printed = run_filled(verb, monkeypatch, "--json", *into, filled=filled)
+    printed = run_filled(verb, filled, monkeypatch, "--json", *into)
     is_bad = verb in JUDGING and not flags
     assert printed.status == REFUSING.get(verb, EXIT_NOT_GOOD if is_bad else 0)
     assert re.findall(rf'"({"|".join(CONTRACT)})": "', printed.stdout) == []
@@ -401,7 +385,7 @@ def test_json_is_the_result_by_the_names_of_the_contract(
         assert found == result or [*found.values()] == [result]
 
 
-def test_lists_and_details_are_the_same_over_rest(world: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_and_details_are_the_same_over_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """REST adds to a snapshot what stands in its files, and which is the newest good one."""
     cluster = FakeCluster()
     Worker(cluster.the_ledger, "shop", "orders")
@@ -432,16 +416,14 @@ def test_lists_and_details_are_the_same_over_rest(world: None, monkeypatch: pyte
 
 @pytest.mark.parametrize("flags", [False, True])
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_verb_prints_data_as_it_is(
-    verb: str, flags: bool, world: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = run_filled(verb, monkeypatch, flags=flags)
+def test_a_verb_prints_data_as_it_is(verb: str, flags: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run_filled(verb, Filled(flags=flags), monkeypatch)
     assert "Traceback" not in found.stderr
     assert list(changed(found.stdout + found.stderr)) == []
     assert found.stdout.count("<") or verb in ("draw", "verify --offline")
 
 
-def test_an_app_without_a_broker(world: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_app_without_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     filled = Filled(flags=False)
     monkeypatch.setattr(doctor_command, "describe_app_at", lambda path: filled.structure(DescribedApp))
     found = call(["doctor", "-v", "--offline", "shop:app"])
