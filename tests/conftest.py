@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite",
         action="store_true",
-        help="golden scenarios: write what comes out into the files, to be read before it is committed",
+        help="golden files and scenarios: write what comes out into them, to be read before it is committed",
     )
 
 

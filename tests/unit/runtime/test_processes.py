@@ -135,18 +135,21 @@ def ended(code: str, number: int, before: str = "SIG_DFL") -> tuple[int, bytes, 
     return process.returncode, printed, notices
 
 
+SLEEPS = """
+import time
+from snapkafka.runtime.signals import raise_on_ending_signals
+raise_on_ending_signals()
+print("ready", flush=True)
+time.sleep({seconds})
+"""
+
+
 @pytest.mark.parametrize("number", list(CODES))
 @pytest.mark.parametrize(("before", "seconds"), [("SIG_DFL", 60), ("SIG_IGN", 0.5)])
 def test_an_exit_status_says_which_signal_it_was(number: signal.Signals, before: str, seconds: float) -> None:
     """And a signal that was ignored by whoever started it (`nohup`) stays ignored."""
-    code = (
-        "import time\n"
-        "from snapkafka.runtime.signals import raise_on_ending_signals\n"
-        "raise_on_ending_signals()\n"
-        "print('ready', flush=True)\n"
-        f"time.sleep({seconds})\n"
-    )
-    assert ended(code, number, before)[0] == (exit_status(number) if before == "SIG_DFL" else 0)
+    status = exit_status(number) if before == "SIG_DFL" else 0
+    assert ended(SLEEPS.format(seconds=seconds), number, before) == (status, b"", b"")
     assert Interrupted(number).code == exit_status(number) == 128 + number
 
 

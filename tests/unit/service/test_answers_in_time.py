@@ -6,11 +6,13 @@ import re
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import AsyncMock
 
 import pytest
+from starlette.testclient import TestClient
 
 from snapkafka.ports import Entry
 from snapkafka.query.locate import stored
@@ -108,16 +110,13 @@ def test_no_route_waits_for_the_storage_on_the_loop(
 ) -> None:
     threads: list[int] = []
 
-    def slow(found: Callable[..., Any]) -> Callable[..., Any]:
-        def later(*args: Any, **more: Any) -> Any:
-            threads.append(threading.get_ident())
-            time.sleep(STORAGE_S)
-            return found(*args, **more)
-
-        return later
+    def slow(found: Callable[..., Any], *args: Any, **more: Any) -> Any:
+        threads.append(threading.get_ident())
+        time.sleep(STORAGE_S)
+        return found(*args, **more)
 
     for name in ("read", "size", "list", "pieces"):
-        monkeypatch.setattr(LocalFiles, name, slow(getattr(LocalFiles, name)))
+        monkeypatch.setattr(LocalFiles, name, partialmethod(partial(slow, getattr(LocalFiles, name))))
     name = ROUTES[method, path].name if (method, path) in ROUTES else ""
     bodies = {
         "trigger": asked(target_storage_uri=str(world[1])),
@@ -151,21 +150,20 @@ def test_storage_that_hangs_delays_one_list_and_none_after_it(
         assert hangs.wait(60)
         return stored(place)
 
+    def listed(client: TestClient) -> list[bool]:
+        return [row["assembled"] for row in client.get("/v1/snapshots").json()["snapshots"]]
+
     monkeypatch.setattr("snapkafka.service.views.stored", late)
     try:
         with served(cluster, (str(tmp_path),), clock=lambda: 10_000_000) as client:
             took = []
             for _ in range(3):
                 began = time.monotonic()
-                found = client.get("/v1/snapshots").json()["snapshots"]
+                assert listed(client) == [False] * 8
                 took.append(time.monotonic() - began)
-                assert [row["assembled"] for row in found] == [False] * 8
             assert 0.3 <= took[0] < 0.3 * 4, "all at once, not one after the other"
             assert max(took[1:]) < 0.3, "what does not answer is not waited for again"
             hangs.set()
-            until(
-                lambda: all(row["assembled"] for row in client.get("/v1/snapshots").json()["snapshots"]),
-                "what has come at last",
-            )
+            until(lambda: listed(client) == [True] * 8, "what has come at last")
     finally:
         hangs.set()

@@ -34,6 +34,10 @@ Status = grpc.StatusCode
 class Door:
     """The service, a bank that reads `deposits`, and a channel. `stub`: its calls have the session of the last join."""
 
+    address: str
+    channel: Any
+    stub: Stub
+
     def __init__(self, bounds: Bounds) -> None:
         self.bounds, self.cluster, self.broker = bounds, FakeCluster(), RemoteBroker()
         self.broker.admin.topics["change"] = Topic(1)
@@ -44,13 +48,9 @@ class Door:
         more: Any = {"node": node, "codec": codec, "bounds": self.bounds, "consumer": self.consumer}
         return participant(self.cluster, self.broker, **more)
 
-    def at(self, address: str, channel: Any) -> None:
-        self.address, self.channel = address, channel
-        self.stub = self.plain = Stub(channel)
-
     async def join(self, node: str = "till", inputs: Sequence[Any] = ()) -> tuple[Any, Any]:
         """A stream, and the first notice on it."""
-        stream = self.plain.Join(pb.JoinRequest(node_id=node, inputs=inputs))
+        stream = Stub(self.channel).Join(pb.JoinRequest(node_id=node, inputs=inputs))
         first = await heard(stream)
         self.stub = Stub(self.channel, ((SESSION_KEY, first.joined.session),))
         return stream, first
@@ -70,10 +70,10 @@ async def door(bounds: Bounds | None = None, **settings: Any) -> AsyncIterator[D
     here = Door(bounds or Bounds())
     chosen = Settings(grpc_port=0, remote_topics=("deposits",), remote_inputs=("change",), **settings)
     async with (
-        serving(here.make, chosen, here.bounds) as address,
-        grpc.aio.insecure_channel(address) as channel,
+        serving(here.make, chosen, here.bounds) as here.address,
+        grpc.aio.insecure_channel(here.address) as here.channel,
     ):
-        here.at(address, channel)
+        here.stub = Stub(here.channel)
         yield here
 
 
@@ -188,7 +188,7 @@ async def test_a_process_ends_with_its_stream_and_who_joins_again_is_another() -
         _again, second = await here.join(inputs=[CHANGE_INPUT])
         assert second.joined.process > first.joined.process
         assert [p.offset for p in second.joined.positions] == [1]
-        unread = here.plain.Join(pb.JoinRequest(node_id="other"))
+        unread = here.stub.Join(pb.JoinRequest(node_id="other"))
         await until(lambda: here.alive == 3, "its Hello")
         unread.cancel()
         await until(lambda: here.alive == 2, "its Bye")
@@ -210,7 +210,7 @@ async def test_what_is_wrong_has_a_status_and_a_reason() -> None:
             (pb.JoinRequest(node_id="more"), Status.RESOURCE_EXHAUSTED),
             (pb.JoinRequest(node_id="more", inputs=not_ours), Status.PERMISSION_DENIED),
         ):
-            assert (await refused(here.plain.Join(join).read()))[0] is status
+            assert (await refused(here.stub.Join(join).read()))[0] is status
         receive = here.stub.Receive(pb.ReceiveRequest(node_id="other"))
         assert (await refused(receive.read()))[0] is Status.FAILED_PRECONDITION
         large = pb.FlushRequest(node_id="till", state_data=b"x" * 2_000_000)
