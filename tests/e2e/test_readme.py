@@ -102,7 +102,7 @@ def test_what_the_tutorial_shows_is_what_happens() -> None:
         system.await_workers()
 
     with Child(["bash", "-c", f"exec {broker[0]} --port {port}"], env=environment()):
-        blocking_until(lambda: cluster_id_at("127.0.0.1", port), 120, "the broker")
+        blocking_until(lambda: cluster_id_at(f"127.0.0.1:{port}"), 120, "the broker")
         with started(bootstrap, "tutorial", start) as system:
             await_payments(system, "payments")
             printed = shell(here(*(line for block in blocks for line in block)), system.folder)

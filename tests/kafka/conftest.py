@@ -1,11 +1,11 @@
-"""The connection to the broker of the tests, its administration, and ledgers on it."""
+"""The connection to the broker of the tests, its administration, and what is on it: a topic, and ledgers."""
 
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, create_topics
 
 
 @pytest.fixture
@@ -17,6 +17,13 @@ def connection(kafka: Broker) -> Connection:
 async def admin(connection: Connection) -> AsyncIterator[KafkaTopicAdmin]:
     async with KafkaTopicAdmin(connection) as found:
         yield found
+
+
+@pytest.fixture
+def topic(kafka: Broker, namespace: str) -> str:
+    """A topic of two partitions; tests use its name for a group, too."""
+    create_topics(kafka.bootstrap, namespace, partitions=2)
+    return namespace
 
 
 @pytest.fixture

@@ -14,12 +14,6 @@ from confluent_kafka.admin import (
 )
 
 LEDGER_PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "ledger.md"
-KINDS: Final = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP, "cluster": ResourceType.BROKER}
-OPERATIONS: Final = {
-    "Read": AclOperation.READ, "Write": AclOperation.WRITE, "Create": AclOperation.CREATE,
-    "Describe": AclOperation.DESCRIBE, "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
-    "Delete": AclOperation.DELETE,
-}  # fmt: skip
 
 
 class Right(NamedTuple):
@@ -54,18 +48,16 @@ def rights(
 
 def grant(bootstrap: str, wanted: Iterable[Right]) -> None:
     """Grant rights to users that have the names of the roles, in capitals."""
+    kinds = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP, "cluster": ResourceType.BROKER}
+    operations = {"".join(name.title().split("_")): it for name, it in AclOperation.__members__.items()}
+    patterns = (ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED)
     bindings = [
         AclBinding(
-            KINDS[right.kind],
-            right.name,
-            ResourcePatternType.PREFIXED if right.prefixed else ResourcePatternType.LITERAL,
-            f"User:{right.role.upper()}",
-            "*",
-            OPERATIONS[right.operation],
-            AclPermissionType.ALLOW,
+            kinds[it.kind], it.name, patterns[it.prefixed], f"User:{it.role.upper()}", "*",
+            operations[it.operation], AclPermissionType.ALLOW,
         )
-        for right in wanted
-    ]
+        for it in wanted
+    ]  # fmt: skip
     client = AdminClient({"bootstrap.servers": bootstrap})  # it must outlive its futures
     for future in client.create_acls(bindings).values():
         future.result(60)

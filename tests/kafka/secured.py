@@ -46,44 +46,34 @@ class Secured:
 
     def by_password(self, mechanism: str = "PLAIN", **more: str) -> dict[str, str]:
         """Variables of the environment for the SASL_SSL door."""
-        return {
-            "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
-            "SNAPKAFKA_KAFKA_SASL_MECHANISM": mechanism,
-            "SNAPKAFKA_KAFKA_SASL_USERNAME": USER,
-            "SNAPKAFKA_KAFKA_SASL_PASSWORD": PASSWORD,
-            "SNAPKAFKA_KAFKA_SSL_CA_LOCATION": self.certificates.ca,
-            **{f"SNAPKAFKA_KAFKA_{name}": value for name, value in more.items()},
-        }
+        login = {"SECURITY_PROTOCOL": "SASL_SSL", "SSL_CA_LOCATION": self.certificates.ca}
+        login |= {"SASL_MECHANISM": mechanism, "SASL_USERNAME": USER, "SASL_PASSWORD": PASSWORD, **more}
+        return {f"SNAPKAFKA_KAFKA_{name}": value for name, value in login.items()}
 
     def by_certificate(self, name: str = "client") -> dict[str, str]:
         """Variables of the environment for the door that asks for a certificate; of no name: without one."""
-        own = {
-            "CERTIFICATE": getattr(self.certificates, name),
-            "KEY": getattr(self.certificates, f"{name}_key"),
-        }
-        files = {"CA": self.certificates.ca} | (own if name else {})
-        locations = {f"SNAPKAFKA_KAFKA_SSL_{of}_LOCATION": path for of, path in files.items()}
-        return {"SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SSL"} | locations
+        files = {"CA": "ca"} | ({"CERTIFICATE": name, "KEY": f"{name}_key"} if name else {})
+        locations = {f"SSL_{of}_LOCATION": getattr(self.certificates, file) for of, file in files.items()}
+        login = {"SECURITY_PROTOCOL": "SSL", **locations}
+        return {f"SNAPKAFKA_KAFKA_{name}": value for name, value in login.items()}
 
 
 def make_certificates(folder: Path) -> Certificates:
     """Two CAs; a broker and a client of the first, a client of the second; keys in PKCS#8."""
 
-    def openssl(*arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], check=True, capture_output=True, cwd=folder)
+    def openssl(arguments: str) -> None:
+        subprocess.run(["openssl", *arguments.split()], check=True, capture_output=True, cwd=folder)
 
+    ec = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
     for ca in ("ca", "other"):
-        openssl(*f"req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN={ca}".split(),
-                "-keyout", f"{ca}_key.pem", "-out", f"{ca}.pem")  # fmt: skip
+        openssl(f"req -x509 {ec} -days 2 -subj /CN={ca} -keyout {ca}_key.pem -out {ca}.pem")
     (folder / "names").write_text(f"subjectAltName=IP:{HOST},DNS:localhost")
     for name, ca in (("server", "ca"), ("client", "ca"), ("unknown", "other")):
-        openssl(*f"req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN={name}".split(),
-                "-keyout", f"{name}_key.pem", "-out", f"{name}.csr")  # fmt: skip
-        openssl(*f"x509 -req -days 2 -CAcreateserial -CA {ca}.pem -CAkey {ca}_key.pem".split(),
-                "-extfile", "names", "-in", f"{name}.csr", "-out", f"{name}.pem")  # fmt: skip
-    (folder / "server_store.pem").write_text(
-        (folder / "server_key.pem").read_text() + (folder / "server.pem").read_text()
-    )
+        openssl(f"req {ec} -subj /CN={name} -keyout {name}_key.pem -out {name}.csr")
+        by = f"-CAcreateserial -CA {ca}.pem -CAkey {ca}_key.pem"
+        openssl(f"x509 -req -days 2 {by} -extfile names -in {name}.csr -out {name}.pem")
+        both = "".join((folder / f"{name}{part}.pem").read_text() for part in ("_key", ""))
+        (folder / f"{name}_store.pem").write_text(both)
     return Certificates(folder)
 
 
@@ -101,9 +91,8 @@ def token(subject: str, *, holds_s: float = 600) -> str:
 def secured_broker(folder: Path) -> Iterator[Secured]:
     """PLAIN, SCRAM-SHA-512 and OAUTHBEARER (unsecured tokens) over TLS by one door, certificates by another."""
     certificates = make_certificates(folder)
-    modules = "org.apache.kafka.common.security"
+    modules, door = "org.apache.kafka.common.security", "listener.name.sasl."
     password = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
-    door = "listener.name.sasl."
     properties = {
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
         f"{door}plain.sasl.jaas.config": f'{modules}.plain.PlainLoginModule required user_{USER}="{password}";',

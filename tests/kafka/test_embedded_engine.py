@@ -17,50 +17,25 @@ from snapkafka.errors import OffsetsGoneError
 from snapkafka.kafka import Connection
 from snapkafka.testing import Broker
 from tests.installed import write_sitecustomize
-from tests.spark.scene import Stage, play
+from tests.spark.scene import play
 
 
-@pytest.fixture(scope="module")
-def stage(kafka: Broker) -> Stage:
-    return play(kafka.bootstrap, f"embedded{os.getpid()}")
-
-
-@pytest.fixture
-def bare(tmp_path: Path) -> dict[str, str]:
-    """The environment of `pip install 'snapkafka[cli,embedded]'` on a machine without Java."""
-    write_sitecustomize(tmp_path / "stub", "cli", "embedded")
-    (tmp_path / "empty").mkdir()
-    return {
-        "PATH": str(tmp_path / "empty"),
-        "PYTHONPATH": str(tmp_path / "stub"),
-        "HOME": str(tmp_path / "empty"),
-    }
-
-
-def command(environ: dict[str, str], stage: Stage, *arguments: str) -> tuple[int, Any, str]:
-    where = ["--bootstrap", stage.bootstrap, "--namespace", stage.namespace, "--json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "snapkafka", *arguments, *where],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=environ,
-        cwd=Path(__file__).parents[2],
-    )
-    return done.returncode, json.loads(done.stdout), done.stderr
-
-
-def test_a_small_snapshot_needs_neither_spark_nor_java(
-    stage: Stage, bare: dict[str, str], tmp_path: Path
-) -> None:
-    name, storage = stage.name(), tmp_path / "snaps"
+def test_a_small_snapshot_needs_neither_spark_nor_java(kafka: Broker, tmp_path: Path) -> None:
+    """In the environment of `pip install 'snapkafka[cli,embedded]'` on a machine without Java."""
+    stage = play(kafka.bootstrap, f"embedded{os.getpid()}")
+    name, storage, empty = stage.name(), tmp_path / "snaps", str(tmp_path / "empty")
     (tmp_path / "none.sql").write_text('SELECT * FROM messages WHERE "offset" < ${least}')
-    status, found, err = command(
-        bare, stage, "assemble", name, "--storage", str(storage),
-        "--invariants", str(tmp_path / "none.sql"), "--set", "least=0",
+    write_sitecustomize(tmp_path / "stub", "cli", "embedded")
+    Path(empty).mkdir()
+    where = ["--bootstrap", stage.bootstrap, "--namespace", stage.namespace, "--storage", str(storage)]
+    check = ["--invariants", str(tmp_path / "none.sql"), "--set", "least=0"]
+    done = subprocess.run(
+        [sys.executable, "-m", "snapkafka", "assemble", name, *where, *check, "--json"],
+        capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2],
+        env={"PATH": empty, "PYTHONPATH": str(tmp_path / "stub"), "HOME": empty},
     )  # fmt: skip
-    assert status == 0, err
-    (result,) = found["snapshots"]
+    assert done.returncode == 0, done.stderr
+    (result,) = json.loads(done.stdout)["snapshots"]
     assert result["verdict"].startswith("VERIFIED")
     ran = {check["name"] for check in result["checks"] if check["run"]}
     assert ran >= {"V1", "V2", "V3", "V4", "V6 none"}
@@ -70,12 +45,10 @@ def test_a_small_snapshot_needs_neither_spark_nor_java(
         files = f"{storage}/{table['path']}/*.parquet"
         ((rows,),) = duckdb.sql(f"SELECT count(*) FROM '{files}'").fetchall()
         assert rows == table["rows"], table["name"]
-    examined = asyncio.run(ops.verify_offline(name, storage=str(storage)))
-    assert examined.damage == ()
+    assert asyncio.run(ops.verify_offline(name, storage=str(storage))).damage == ()
     state = asyncio.run(ops.read_ledger(Connection(bootstrap=stage.bootstrap), stage.namespace)).state
     verdict = state.snapshots[stage.epoch].verdict
-    assert verdict is not None
-    assert verdict.digest == manifest["content"]
+    assert verdict is not None and verdict.digest == manifest["content"]
 
 
 def test_a_topic_that_is_recreated_while_it_is_read_leaves_no_manifest(
@@ -93,6 +66,5 @@ def test_a_topic_that_is_recreated_while_it_is_read_leaves_no_manifest(
 
     monkeypatch.setattr(invariants, "check", recreate_and_check)
     status = main([*stage.job(tmp_path / "snaps", "snap"), "--engine", "embedded"])
-    assert recreated == [topic]
-    assert status == OffsetsGoneError.exit_status
+    assert (status, recreated) == (OffsetsGoneError.exit_status, [topic])
     assert not (tmp_path / "snaps" / f"{stage.name()}.json").exists()

@@ -4,8 +4,8 @@ how a cluster is addressed."""
 import asyncio
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,42 +24,44 @@ from snapkafka.errors import (
 from snapkafka.kafka import Connection, KafkaBulk, KafkaLedger, KafkaRecord, KafkaTopicAdmin
 from snapkafka.kafka.records.bulk import client_settings
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import create_topics
+from snapkafka.testing import HOST, create_topics
 from tests.kafka.secured import Secured, secured_broker, token
 
 pytestmark = pytest.mark.timeout(120)
 
 
+class Provider(BaseHTTPRequestHandler):
+    """An identity provider, which gives tokens to the client `app` with the secret `s`."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        known = self.headers["Authorization"] == "Basic YXBwOnM="
+        self.send_response(200 if known else 401)
+        self.end_headers()
+        self.wfile.write(
+            f'{{"access_token": "{token("app")}", "expires_in": 600}}'.encode() if known else b""
+        )
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    with secured_broker(tmp_path_factory.mktemp("certificates")) as found:
-        create_topics(found.broker.bootstrap, "seen", partitions=1)
-        yield found
-
-
-@pytest.fixture(scope="module")
-def identity_provider() -> Iterator[str]:
-    """Gives tokens to the client `app` with the secret `s`; counts how often it was asked in `asked`."""
-
-    class Provider(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            known = self.headers["Authorization"] == "Basic YXBwOnM="
-            body = f'{{"access_token": "{token("app")}", "expires_in": 600}}'.encode() if known else b"{}"
-            self.send_response(200 if known else 401)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *arguments: Any) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Provider)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/token"
-    server.shutdown()
-    server.server_close()
+    """With an identity provider at the address `provider`; in its folder are tokens and a file of settings."""
+    folder = tmp_path_factory.mktemp("certificates")
+    with secured_broker(folder) as found, HTTPServer((HOST, 0), Provider) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        create_topics(found.broker.bootstrap, "seen")
+        (folder / "token").write_text(token("app") + "\n")
+        (folder / "expired").write_text(token("app", holds_s=-5))
+        (folder / "settings").write_text(  # certificate and key are in one file
+            f"bootstrap.servers=elsewhere:9092\nsecurity.protocol=SSL\nssl.ca.location={found.certificates.ca}\n"
+            f"ssl.certificate.location={found.certificates.client_store}\n"
+        )
+        provider = f"http://{HOST}:{server.server_port}/token"
+        yield replace(found, doors={**found.doors, "PROVIDER": provider, "FOLDER": str(folder)})
+        server.shutdown()
 
 
 def topics(bootstrap: str, environ: Mapping[str, str]) -> set[str]:
@@ -83,66 +85,34 @@ def topics_in_bulk(bootstrap: str, environ: Mapping[str, str]) -> set[str]:
         consumer.close()
 
 
-def refused(bootstrap: str, environ: Mapping[str, str]) -> SnapkafkaError:
-    with pytest.raises(SnapkafkaError) as error:
-        topics(bootstrap, environ)
-    return error.value
+def by_token(secured: Secured, url: str, secret: str = "s") -> dict[str, str]:
+    client = {"SASL_OAUTHBEARER_CLIENT_ID": "app", "SASL_OAUTHBEARER_CLIENT_SECRET": secret}
+    return secured.by_password("OAUTHBEARER", SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL=url, **client)
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_a_password_over_tls(secured: Secured, mechanism: str) -> None:
-    environ = secured.by_password(mechanism)
-    assert "seen" in topics(secured.sasl, environ)
-    assert "seen" in topics_in_bulk(secured.sasl, environ)
+#: The door, and the environment.
+LET_IN: list[tuple[str, Callable[[Secured], dict[str, str]]]] = [
+    ("sasl", lambda it: it.by_password("PLAIN")),
+    ("sasl", lambda it: it.by_password("SCRAM-SHA-512")),
+    ("sasl", lambda it: by_token(it, it.provider)),
+    ("sasl", lambda it: by_token(it, f"file:{it.folder}/token")),
+    ("mutual", lambda it: it.by_certificate()),
+    ("mutual", lambda it: {"SNAPKAFKA_KAFKA_CONFIG": f"{it.folder}/settings"}),
+]
 
 
-def test_a_certificate(secured: Secured, tmp_path: Path) -> None:
-    environ = secured.by_certificate()
-    assert "seen" in topics(secured.mutual, environ)
-    assert "seen" in topics_in_bulk(secured.mutual, environ)
-    # certificate and key in one file, named in a properties file
-    both = tmp_path / "both.pem"
-    both.write_text(
-        Path(secured.certificates.client_key).read_text() + Path(secured.certificates.client).read_text()
-    )
-    config = tmp_path / "client.properties"
-    config.write_text(
-        f"bootstrap.servers=elsewhere:9092\nsecurity.protocol=SSL\nssl.certificate.location={both}\n"
-        f"ssl.ca.location={secured.certificates.ca}\n"
-    )
-    assert "seen" in topics(secured.mutual, {"SNAPKAFKA_KAFKA_CONFIG": str(config)})
-
-
-def test_tokens_of_an_identity_provider_and_of_a_file(
-    secured: Secured, identity_provider: str, tmp_path: Path
-) -> None:
-    environ = secured.by_password(
-        "OAUTHBEARER",
-        SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL=identity_provider,
-        SASL_OAUTHBEARER_CLIENT_ID="app",
-        SASL_OAUTHBEARER_CLIENT_SECRET="s",
-    )
-    assert "seen" in topics(secured.sasl, environ)
-    assert "seen" in topics_in_bulk(secured.sasl, environ)
-    (tmp_path / "token").write_text(token("app") + "\n")
-    from_file = secured.by_password(
-        "OAUTHBEARER", SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL=f"file:{tmp_path}/token"
-    )
-    assert "seen" in topics(secured.sasl, from_file)
-    error = refused(secured.sasl, environ | {"SNAPKAFKA_KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET": "wrong"})
-    assert type(error) is AuthenticationError
-    assert identity_provider in error.message
-    assert "401" in error.message
-    (tmp_path / "token").write_text(token("app", holds_s=-5))
-    error = refused(secured.sasl, from_file)
-    assert type(error) is AuthenticationError
-    assert secured.sasl in error.message
+@pytest.mark.parametrize(("door", "environ"), LET_IN)
+def test_who_is_let_in(secured: Secured, door: str, environ: Callable[[Secured], dict[str, str]]) -> None:
+    for see in (topics, topics_in_bulk):
+        assert "seen" in see(getattr(secured, door), environ(secured))
 
 
 #: The door, the environment, and how it ends.
 REFUSED: list[tuple[str, Callable[[Secured], dict[str, str]], type[SnapkafkaError]]] = [
     ("sasl", lambda it: it.by_password("PLAIN", SASL_PASSWORD="wrong"), AuthenticationError),
     ("sasl", lambda it: it.by_password("SCRAM-SHA-512", SASL_PASSWORD="wrong"), AuthenticationError),
+    ("sasl", lambda it: by_token(it, it.provider, "wrong"), AuthenticationError),
+    ("sasl", lambda it: by_token(it, f"file:{it.folder}/expired"), AuthenticationError),
     ("sasl", lambda it: it.by_password("SCRAM-SHA-256"), MechanismError),  # the broker has it not
     ("sasl", lambda it: it.by_password(SSL_CA_LOCATION=it.certificates.other), CertificateError),
     ("mutual", lambda it: it.by_certificate("unknown"), CertificateError),
@@ -158,55 +128,31 @@ def test_whom_the_broker_refuses_or_does_not_trust(
     secured: Secured, door: str, environ: Callable[[Secured], dict[str, str]], kind: type[SnapkafkaError]
 ) -> None:
     address = getattr(secured, door)
-    error = refused(address, environ(secured))
-    assert type(error) is kind
-    assert address in error.message or (door == "mutual" and "certificate" in error.message)
-    assert kind is not BrokerUnavailableError or "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL" in error.hint
+    with pytest.raises(SnapkafkaError) as raised:
+        topics(address, environ(secured))
+    assert type(raised.value) is kind
+    named = (address, "certificate") if door == "mutual" else (address, f"{secured.provider} gave no token")
+    assert any(it in raised.value.message for it in named)
+    assert kind is not BrokerUnavailableError or "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL" in raised.value.hint
 
 
 # -- addresses ------------------------------------------------------------------------------------------------
 
 
 async def test_over_ipv6_and_with_a_scheme_everything_works(secured: Secured) -> None:
+    """Where a namespace is missing or unknown, those of the cluster are listed."""
     where = Connection(bootstrap=f"kafka://{secured.six}")
-    ledger, admin = KafkaLedger(where, "six"), KafkaTopicAdmin(where)
-    try:
-        await ledger.open()
-        await admin.create_topic("t")
-        record = KafkaRecord("t", 0, -1, b"k", b"v", (), -1)
-        (offsets,) = (await asyncio.to_thread(KafkaBulk(where).append, [record])).values()
-        assert list(offsets) == [0]
-    finally:
-        await ledger.close()
-        await admin.close()
+    ledger = KafkaLedger(where, "six")
+    await ledger.open()
+    await ledger.close()
     assert await ops.list_snapshots(where, "six") == ()
-
-
-async def test_the_namespaces_of_a_cluster_are_listed_where_one_is_missing_or_unknown(
-    secured: Secured,
-) -> None:
-    where = Connection(bootstrap=secured.broker.bootstrap)
-    for name in ("shop", "bank"):
-        ledger = KafkaLedger(where, name)
-        await ledger.open()
-        await ledger.close()
-    with pytest.raises(BadInputError) as missing:
-        await ops.list_snapshots(where, "")
-    with pytest.raises(LedgerUnusableError, match=r"_snapkafka\.shopp") as unknown:
-        await ops.list_snapshots(where, "shopp")
-    for raised in (missing, unknown):
-        assert all(name in raised.value.hint for name in ("shop", "bank"))
-
-
-async def test_a_broker_that_gives_an_address_out_of_reach_may_have_the_wrong_listeners(
-    secured: Secured,
-) -> None:
-    """The first connection goes well; all others go where the broker says."""
-    async with KafkaTopicAdmin(Connection(bootstrap=secured.astray)) as admin:
-        with pytest.raises(BrokerUnavailableError) as raised:
-            await admin.describe_topics()
-    assert secured.astray in raised.value.message
-    assert "advertised.listeners" in raised.value.hint
+    record = KafkaRecord("seen", 0, -1, b"k", b"v", (), -1)
+    (offsets,) = (await asyncio.to_thread(KafkaBulk(where).append, [record])).values()
+    assert list(offsets) == [0]
+    for unknown, kind in (("", BadInputError), ("sixx", LedgerUnusableError)):
+        with pytest.raises(kind) as raised:
+            await ops.list_snapshots(where, unknown)
+        assert "six" in raised.value.hint
 
 
 @pytest.mark.parametrize("address", ["no-such-host.invalid:9092", "127.0.0.1:1"])
@@ -217,3 +163,13 @@ async def test_where_nobody_is_is_said_at_once(address: str) -> None:
         for question in (admin.describe_topics(), admin.log_ends([tp]), admin.groups(), committed):
             with pytest.raises(BrokerUnavailableError, match=address):
                 await question
+
+
+async def test_a_broker_that_gives_an_address_out_of_reach_may_have_the_wrong_listeners(
+    secured: Secured,
+) -> None:
+    """The first connection goes well; all others go where the broker says."""
+    async with KafkaTopicAdmin(Connection(bootstrap=secured.astray)) as admin:
+        with pytest.raises(BrokerUnavailableError, match=secured.astray) as raised:
+            await admin.describe_topics()
+    assert "advertised.listeners" in raised.value.hint

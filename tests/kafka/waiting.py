@@ -21,9 +21,9 @@ async def until(
     )
 
 
-def cluster_id_at(host: str, port: int) -> str | None:
+def cluster_id_at(bootstrap: str) -> str | None:
     """The id of the cluster that answers there; None: nobody does."""
-    admin = AdminClient({"bootstrap.servers": f"{host}:{port}", "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     try:
         return str(admin.list_topics(timeout=2).cluster_id)
     except KafkaException:

@@ -6,6 +6,7 @@ import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any, Final
 from unittest.mock import Mock
 
@@ -16,12 +17,13 @@ from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.api import Request, RequestStruct
 from aiokafka.protocol.commit import OffsetFetchRequest_v3
 from aiokafka.protocol.types import Array, Boolean, Bytes, Int8, Int16, Int32, Int64, Schema, String
+from confluent_kafka.admin import AdminClient
 
 import snapkafka.kafka
 from snapkafka.drivers import Isolation
 from snapkafka.errors import ForkIsolationError
 from snapkafka.kafka.cluster.fork_requests import CHECKED, require_of_fork
-from snapkafka.kafka.cluster.fork_requests import FREE as PASSES
+from snapkafka.kafka.cluster.fork_requests import FREE as FREE_KEYS
 from snapkafka.kafka.cluster.requests import ConsumerGroupDescribe, DeleteTopics, Metadata, OwnRequest
 
 for module in pkgutil.iter_modules(aiokafka.protocol.__path__):
@@ -44,7 +46,8 @@ NEVER: Final = {"CreateAclsRequest", "DeleteAclsRequest", "AlterPartitionReassig
 STRUCTS: Final = [
     struct for request in Request.__subclasses__() for struct in dict.fromkeys(request._CLASSES)
 ]
-INTEGERS: Final = (Int8, Int16, Int32, Int64)
+#: Their values; of kinds of resources 2 is a topic.
+PLAIN: Final = {Int8: 2, Int16: 2, Int32: 2, Int64: 2, Boolean: False, Bytes: b""}
 
 
 def values(kind: Any, theirs: int, field: str, seen: list[str]) -> Any:
@@ -53,12 +56,8 @@ def values(kind: Any, theirs: int, field: str, seen: list[str]) -> Any:
         return tuple(values(of, theirs, name, seen) for name, of in zip(kind.names, kind.fields, strict=True))
     if isinstance(kind, Array):
         return [values(kind.array_of, theirs, field, seen)]
-    if kind in INTEGERS:
-        return 2  # of kinds of resources: a topic
-    if kind is Boolean:
-        return False
-    if kind is Bytes:
-        return b""
+    if kind in PLAIN:
+        return PLAIN[kind]
     if "String" in repr(kind) or "String" in type(kind).__name__:
         seen.append(field)
         return THEIRS if len(seen) - 1 == theirs else OURS
@@ -71,39 +70,41 @@ def built(struct: type[RequestStruct], theirs: int = -1) -> tuple[Any, list[str]
     return struct(*values(struct.SCHEMA, theirs, "", seen)), seen
 
 
-def name_of(struct: type) -> str:
-    return struct.__name__.partition("_v")[0]
-
-
 @pytest.mark.parametrize("struct", STRUCTS, ids=lambda struct: struct.__name__)
 def test_a_request_passes_only_where_every_name_in_it_is_of_the_fork(struct: type[RequestStruct]) -> None:
-    request, fields = built(struct)
-    request.encode()  # it is one that a broker would take
-    if name_of(struct) in NEVER:
-        with pytest.raises(ForkIsolationError, match="is unknown here: refused to send"):
-            require_of_fork(FORK, request)
-        return
-    require_of_fork(FORK, request)
-    names = [number for number, field in enumerate(fields) if field in NAME_FIELDS]
-    assert names or name_of(struct) in FREE, "a request without names is stated to be free"
-    for number in names:
+    kind = struct.__name__.partition("_v")[0]
+    names = {number for number, field in enumerate(built(struct)[1]) if field in NAME_FIELDS}
+    assert names or kind in FREE | NEVER, "a request without names is stated to be free"
+    for number in {-1, *names}:
         request, _ = built(struct, number)
-        if name_of(struct) in FREE:
+        request.encode()  # it is one that a broker would take
+        passes = kind in FREE or (number < 0 and kind not in NEVER)
+        with nullcontext() if passes else pytest.raises(ForkIsolationError) as refused:
             require_of_fork(FORK, request)
-        else:
-            with pytest.raises(ForkIsolationError) as refused:
-                require_of_fork(FORK, request)
-            assert refused.value.facts == {"name": THEIRS}
+        assert passes or kind in NEVER or refused.value.facts == {"name": THEIRS}
 
 
-def test_every_kind_of_request_has_its_place() -> None:
-    assert {struct.API_KEY for struct in STRUCTS if name_of(struct) not in NEVER} <= CHECKED | PASSES
+def test_every_request_of_our_own_has_its_place() -> None:
     for module in pkgutil.walk_packages(snapkafka.kafka.__path__, "snapkafka.kafka."):
         importlib.import_module(module.name)
     ours = set(OwnRequest.__subclasses__())
     assert {Metadata, DeleteTopics} < ours
-    assert {it.API_KEY for it in ours} <= CHECKED | PASSES
+    assert {it.API_KEY for it in ours} <= CHECKED | FREE_KEYS
     assert len(STRUCTS) > 60, "aiokafka has its requests elsewhere: this shows nothing"
+
+
+class Elect(RequestStruct):
+    API_KEY, API_VERSION, RESPONSE_TYPE, SCHEMA = 43, 0, None, Schema()
+
+
+class Moved(OffsetFetchRequest_v3):
+    def __init__(self) -> None:
+        """Its fields are elsewhere."""
+
+
+class Grown(RequestStruct):
+    API_KEY, API_VERSION, RESPONSE_TYPE = 20, 99, None
+    SCHEMA = Schema(("topics", Array(String("utf-8"))), ("destination", String("utf-8")))
 
 
 def config(kind: str, resource: int) -> Any:
@@ -115,33 +116,34 @@ def config(kind: str, resource: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("request_", "passes"),
+    ("request_", "refused"),
     [
-        (Metadata([(b"", "orders")], False, False, False), False),
-        (Metadata([(b"", OURS), (b"", "_snapkafka.fork.staging.ns")], False, False, False), True),
-        (Metadata([(b"", "_snapkafka.ns")], False, False, False), False),
-        (Metadata(None, False, False, False), True),
-        (DeleteTopics(["orders"], 9), False),
-        (DeleteTopics([OURS], 9), True),
-        (ConsumerGroupDescribe(["shop"], False), True),
+        (Metadata([(b"", "orders")], False, False, False), "orders"),
+        (Metadata([(b"", OURS), (b"", "_snapkafka.fork.staging.ns")], False, False, False), ""),
+        (Metadata([(b"", "_snapkafka.ns")], False, False, False), "_snapkafka.ns"),
+        (Metadata(None, False, False, False), ""),
+        (DeleteTopics(["orders"], 9), "orders"),
+        (DeleteTopics([OURS], 9), ""),
+        (ConsumerGroupDescribe(["shop"], False), ""),
         # Settings of brokers are read, and not changed.
-        *(
-            (config(kind, resource), kind == "Describe")
-            for kind in ("Describe", "Alter")
-            for resource in (0, 4, 8)
-        ),
+        *((config("Describe", resource), "") for resource in (0, 4, 8)),
+        *((config("Alter", resource), "AlterConfigs") for resource in (0, 4, 8)),
+        # What is not known: a kind, where the fields are, a text in a field.
+        (Elect(), "Elect"),
+        (Moved(), "Moved"),
+        (Grown([OURS], THEIRS), THEIRS),
     ],
-    ids=repr,
+    ids=lambda it: type(it).__name__,
 )
-def test_our_own_requests_and_those_about_brokers(request_: Any, passes: bool) -> None:
-    if passes:
+def test_requests_of_our_own_those_about_brokers_and_unknown_ones(request_: Any, refused: str) -> None:
+    with pytest.raises(ForkIsolationError, match=refused) if refused else nullcontext():
         require_of_fork(FORK, request_)
-    else:
-        with pytest.raises(ForkIsolationError):
-            require_of_fork(FORK, request_)
 
 
 # -- where they leave ---------------------------------------------------------------------------------------------
+
+
+AS_THEY_WERE: Final = AIOKafkaConnection.send, AIOKafkaConnection.connect, AIOKafkaClient.add_topic
 
 
 @pytest.fixture
@@ -155,19 +157,15 @@ def isolation() -> Iterator[Isolation]:
 async def test_what_is_refused_writes_nothing(isolation: Isolation, theirs: int) -> None:
     connection, writer = AIOKafkaConnection("127.0.0.1", 1), Mock()
     connection._writer = writer
-    sent = Mock(
-        **{"prepare.side_effect": [built(OffsetFetchRequest_v3, theirs)[0]]}
-    )  # checked and sent is one
-    if theirs < 0:
+    # What is checked is what is sent: it is prepared once.
+    sent = Mock(prepare=Mock(side_effect=[built(OffsetFetchRequest_v3, theirs)[0]]))
+    with nullcontext() if theirs < 0 else pytest.raises(ForkIsolationError):
         connection.send(sent).close()
-    else:
-        with pytest.raises(ForkIsolationError):
-            connection.send(sent)
     assert writer.write.called == (theirs < 0)
 
 
 async def test_a_client_that_is_to_ask_about_a_topic_is_refused_at_once(isolation: Isolation) -> None:
-    """The request leaves in a task of the client, whose error nobody would see."""
+    """The request leaves in a task of the client, whose error nobody would see. Afterwards all is as it was."""
     client = AIOKafkaClient()
     with pytest.raises(ForkIsolationError, match="topic orders"):
         client.add_topic("orders")
@@ -175,14 +173,9 @@ async def test_a_client_that_is_to_ask_about_a_topic_is_refused_at_once(isolatio
         client.set_topics([OURS, "orders"])
     with pytest.raises(ForkIsolationError, match="topic orders"):
         await client._wait_on_metadata("orders")
-
-
-async def test_after_the_fork_everything_is_as_it_was() -> None:
-    from confluent_kafka.admin import AdminClient
-
-    before = AIOKafkaConnection.send, AIOKafkaConnection.connect, AIOKafkaClient.add_topic
-    Isolation.of(FORK).remove()
-    assert before == (AIOKafkaConnection.send, AIOKafkaConnection.connect, AIOKafkaClient.add_topic)
+    isolation.remove()
+    patched = AIOKafkaConnection.send, AIOKafkaConnection.connect, AIOKafkaClient.add_topic
+    assert patched == AS_THEY_WERE
     assert AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}) is not None
 
 
@@ -227,27 +220,3 @@ def test_no_client_of_confluent_kafka_is_made() -> None:
         [sys.executable, "-c", CLIENTS], capture_output=True, text=True, env=env, timeout=60
     )
     assert done.stdout == "refused all\n", done.stderr
-
-
-class Elect(RequestStruct):
-    API_KEY, API_VERSION, RESPONSE_TYPE, SCHEMA = 43, 0, None, Schema()
-
-
-class Moved(OffsetFetchRequest_v3):
-    def __init__(self) -> None:
-        pass
-
-
-class Grown(RequestStruct):
-    API_KEY, API_VERSION, RESPONSE_TYPE = 20, 99, None
-    SCHEMA = Schema(("topics", Array(String("utf-8"))), ("destination", String("utf-8")))
-
-
-@pytest.mark.parametrize(
-    ("request_", "named"),
-    [(Elect(), "Elect"), (Moved(), "Moved"), (Grown([OURS], THEIRS), THEIRS)],
-    ids=["of an unknown kind", "its fields are elsewhere", "a text in an unknown field"],
-)
-def test_what_is_not_known_is_refused(request_: Any, named: str) -> None:
-    with pytest.raises(ForkIsolationError, match=named):
-        require_of_fork(FORK, request_)

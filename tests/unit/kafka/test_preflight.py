@@ -1,4 +1,4 @@
-"""R10: positions of an app that does not run, by what the broker and the trigger say; and a cycle of apps."""
+"""Who runs without us: an app that is stopped (R10), and groups that may write back what they read; a cycle of apps."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -8,8 +8,10 @@ import pytest
 
 from snapkafka import verbs
 from snapkafka.checks.stopped_app import ran_since, stopped_app
-from snapkafka.errors import LedgerUnusableError, TriggerRefusedError
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, TriggerRefusedError
+from snapkafka.kafka.cluster.external_groups import external_readers, left_open, still_open
 from snapkafka.kafka.preflight import check_trigger
+from snapkafka.manifest import OpenEntry
 from snapkafka.protocol import (
     NOBODY,
     Bye,
@@ -17,8 +19,11 @@ from snapkafka.protocol import (
     ChangelogCut,
     Hello,
     InputTopic,
-    LedgerRecord,
     LedgerState,
+    Outsider,
+    ProcessCut,
+    RunsWithout,
+    SenderEnd,
     StoppedApp,
     Table,
     TopicPartition,
@@ -27,7 +32,7 @@ from snapkafka.protocol import (
 from tests.protocol.test_aligned import system
 from tests.protocol.world import A, B, Process, World, settle
 from tests.unit.base.test_manifest import example
-from tests.worlds.fakes import FakeAdmin
+from tests.worlds.fakes import FakeAdmin, fake_group
 from tests.worlds.on_disk import read_up_to
 
 DONE, FRESH, UNNAMED = (TopicPartition("in", partition) for partition in range(3))
@@ -39,20 +44,17 @@ SHOP = Hello(
     tables=(Table(name="t", changelog=STATE.topic, partitions=1),),
     reset="latest",
 )
-OTHER = Hello(n=2, app="other", inputs=(InputTopic(topic="else", partitions=0),))
 
 
 def stopped() -> LedgerState:
     state = LedgerState()
-    records: tuple[LedgerRecord, ...] = (SHOP, Bye(process=0, n=1), OTHER)
-    for offset, record in enumerate(records):
-        state.apply(offset, record)
+    state.apply(0, SHOP)
+    state.apply(1, Bye(process=0, n=1))
     return state
 
 
 async def seen(admin: Any, ends: Mapping[TopicPartition, int] | None = None) -> StoppedApp:
-    state = stopped()
-    (view,) = (view for view in state.stopped() if view.hello.app == "shop")
+    (view,) = (state := stopped()).stopped()
     return await stopped_app(admin, state, view, ends or {})
 
 
@@ -63,19 +65,21 @@ async def test_r10_what_is_committed_goes_before_the_reset_policy_and_that_befor
     assert [(end.table, end.end) for end in app.changelogs] == [("t", 9)]
 
 
-@pytest.mark.parametrize("counts", [[1, 0], [0, 1]])
-async def test_r10_its_group_is_looked_at_before_and_after(counts: list[int]) -> None:
-    admin = FakeAdmin(member_counts=list(counts))
-    with pytest.raises(TriggerRefusedError, match="runs without snapkafka"):
-        await seen(admin)
-    assert admin.asked_members == ["shop"] * (counts.index(1) + 1)
-
-
-async def test_r10_a_group_that_cannot_be_seen_is_not_taken_for_an_empty_one() -> None:
-    failure = LedgerUnusableError("not allowed to describe group shop", hint="ask")
+@pytest.mark.parametrize(
+    "admin",
+    [
+        FakeAdmin(member_counts=[1, 0]),
+        FakeAdmin(member_counts=[0, 1]),
+        FakeAdmin(member_failure=LedgerUnusableError("not allowed to describe group shop")),
+    ],
+    ids=["before", "after", "unseen"],
+)
+async def test_r10_its_group_is_looked_at_before_and_after_and_is_not_empty_where_it_cannot_be_seen(
+    admin: FakeAdmin,
+) -> None:
     with pytest.raises(TriggerRefusedError) as refused:
-        await seen(FakeAdmin(member_failure=failure))
-    assert (refused.value.facts["reason"], refused.value.hint) == ("app-runs-without", "ask")
+        await seen(admin)
+    assert refused.value.facts["reason"] == "app-runs-without"
 
 
 def captured(state: LedgerState, app: StoppedApp) -> Captured:
@@ -136,3 +140,85 @@ def test_a_cycle_is_refused_from_the_snapshot_on_that_shows_it(aligned: bool) ->
     world.append(Bye(process=back.id, n=78))
     Process(world, "back", (B,))
     check_trigger(world.fold, ALIGNED)  # nobody knows where the new one sends
+
+
+# -- who may write back what it has read of outputs, without anybody seeing it ---------------------------------
+
+
+def sent(topic: str, last_seq: int = 0) -> SenderEnd:
+    return SenderEnd(process=1, topic=topic, partition=0, white_end=1, last_seq=last_seq)
+
+
+INPUT = replace(read_up_to("orders", 0, 0), app="shop")
+LOG = ChangelogCut(app="shop", table="t", topic="shop-changelog", topic_id="", partition=0, end=1, process=1)
+CAPTURED = replace(
+    example().captured,
+    processes=(ProcessCut(process=1, app="shop"),),
+    inputs=(INPUT,),
+    senders=(sent("bills"), sent("letters"), sent("shop-changelog"), sent("only-a-marker", last_seq=-1)),
+    changelogs=(LOG,),
+)
+
+
+@pytest.mark.parametrize(
+    ("group", "reads", "found"),
+    [
+        ("bank", {"bills", "elsewhere"}, ("bills",)),
+        ("bank", {"letters", "bills"}, ("bills", "letters")),
+        ("bank", None, ()),  # it may read anything
+        ("shop", {"bills"}, None),  # an app of the snapshot
+        ("neighbour", {"bills"}, None),  # out of its scope, and it turned red for it all the same
+        ("once", {"bills"}, ("bills",)),  # it ran with snapkafka once, and does so no more
+        ("snapkafka.ns.shop", {"bills"}, None),  # positions that we have committed ourselves
+        ("bank", {"orders"}, None),  # an input that nobody of ours writes to
+        ("bank", {"shop-changelog"}, None),
+        ("bank", {"only-a-marker"}, None),
+        ("archive", {"bills"}, None),  # said to write nothing back
+    ],
+)
+async def test_who_reads_outputs_without_snapkafka(
+    group: str, reads: set[str] | None, found: tuple[str, ...] | None
+) -> None:
+    admin = FakeAdmin(known_groups=[fake_group(group, None if reads is None else frozenset(reads))])
+    neighbours = (Outsider(process=2, app="neighbour", cut=True), Outsider(process=3, app="once", left=True))
+    seen = await external_readers(admin, replace(CAPTURED, outsiders=neighbours), sinks=["archive"])
+    assert seen == (() if found is None else (OpenEntry(group=group, topics=found),))
+
+
+@pytest.mark.parametrize(
+    ("reads", "sinks", "found"),
+    [
+        (("bills", "orders"), (), ("bills",)),
+        ((), (), ()),
+        (("orders",), (), None),
+        (("bills",), ("relay",), None),
+    ],
+)
+async def test_who_ran_without_taking_part_at_the_trigger_counts_though_it_is_away(
+    reads: tuple[str, ...], sinks: tuple[str, ...], found: tuple[str, ...] | None
+) -> None:
+    captured = replace(
+        CAPTURED,
+        run_without=(RunsWithout(app="relay", topics=reads),),
+        outsiders=(Outsider(process=2, app="relay", cut=True),),  # another worker of it takes part
+    )
+    for admin in (FakeAdmin(), FakeAdmin(known_groups=[fake_group("relay", frozenset({"bills"}))])):
+        seen = await external_readers(admin, captured, sinks=sinks)
+        assert seen == (() if found is None else (OpenEntry(group="relay", topics=found),))
+
+
+@pytest.mark.parametrize("why", [LedgerUnusableError("no right"), BrokerUnavailableError("gone")])
+async def test_groups_that_cannot_be_seen_are_no_proof_that_there_are_none(why: Exception) -> None:
+    (entry,) = await external_readers(FakeAdmin(failure=why), CAPTURED)
+    assert entry == OpenEntry(group="")
+    assert "DESCRIBE" in next(left_open([entry], (), (), strict=False))
+    assert await external_readers(FakeAdmin(failure=why), CAPTURED, sinks=["*"]) == (), "nobody writes back"
+
+
+def test_an_earlier_look_counts_unless_it_has_seen_nothing() -> None:
+    bank, till, unseen = (OpenEntry(group=name) for name in ("bank", "till", ""))
+    assert still_open([bank, till], [till], []) == (bank, till)
+    assert still_open([bank, till], [], ["bank"]) == (till,)
+    assert still_open([unseen], [till], []) == (till,), "they could not be seen then, and can be now"
+    assert still_open([bank], [unseen], []) == (bank, unseen)
+    assert still_open([bank], [], ["*"]) == ()

@@ -1,95 +1,20 @@
-"""How readers share the loop and the broker, what they remember of what they have read, and what they name."""
+"""What readers remember of what they have read, when they rest, and what they name or give up."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from types import SimpleNamespace
+from contextlib import nullcontext
 from typing import Any
 from unittest.mock import Mock
 
 import confluent_kafka
 import pytest
-from aiokafka import TopicPartition as KafkaPartition
 
 from snapkafka.errors import BadInputError, TimedOutError
-from snapkafka.kafka import Connection
 from snapkafka.kafka.cluster.group_hold import SESSION_S
-from snapkafka.kafka.ledger import reader
-from snapkafka.kafka.ledger.reader import SLICE_S, Gulps, read_entries
+from snapkafka.kafka.ledger.reader import Gulps
 from snapkafka.kafka.ledger.tail_marks import Marks, lost_since
-from snapkafka.kafka.login import clients
 from snapkafka.kafka.records import bulk
 from snapkafka.kafka.records.bulk import IDLE_S, PRODUCER, messages_of
-from snapkafka.ports import Entry
-from snapkafka.protocol import LedgerRecord, Pause
-
-TP = KafkaPartition("_snapkafka.n", 0)
-
-
-class Log:
-    """The part of aiokafka's consumer that the reader uses."""
-
-    def __init__(self, length: int) -> None:
-        self.length, self.at = length, 0
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    def assign(self, _: Any) -> None: ...
-
-    def seek(self, _: Any, offset: int) -> None:
-        self.at = offset
-
-    async def getmany(self, _: Any, *, timeout_ms: int, max_records: int) -> dict[KafkaPartition, list[Any]]:
-        end = min(self.at + max_records, self.length)
-        found = [
-            SimpleNamespace(offset=at, value=b"", timestamp=at, headers=()) for at in range(self.at, end)
-        ]
-        self.at = end
-        return {TP: found} if found else {}
-
-
-@pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Log, int], AsyncIterator[Entry]]:
-    async def same() -> bool:
-        return True
-
-    def opened(log: Log, until: int) -> AsyncIterator[Entry]:
-        monkeypatch.setattr(clients, "consumer", lambda *_, **__: log)
-        return read_entries(
-            Connection(bootstrap="127.0.0.1:1"), TP.topic, 0, until=until, same=same, suspect=asyncio.Event()
-        )
-
-    return opened
-
-
-async def test_r15_others_have_their_turn_after_each_slice(
-    read: Callable[[Log, int], AsyncIterator[Entry]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two hundred records are taken at once; at two milliseconds each, the host stood still for half a second."""
-
-    def slow(value: bytes) -> LedgerRecord:
-        ends = time.perf_counter() + SLICE_S / 2.5
-        while time.perf_counter() < ends:
-            pass
-        return Pause(n=1, paused=True)
-
-    turns = 0
-
-    async def host() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
-    monkeypatch.setattr(reader, "decode", slow)
-    running = asyncio.ensure_future(host())
-    since: dict[int, int] = {}
-    async for _ in read(Log(100), 100):
-        since[turns] = since.get(turns, 0) + 1
-    running.cancel()
-    assert max(since.values()) <= 6, "three to a slice, and the host may have its turn at its end"
 
 
 async def test_who_is_in_a_hurry_while_a_gulp_is_taken_is_not_rested_upon() -> None:
@@ -101,60 +26,53 @@ async def test_who_is_in_a_hurry_while_a_gulp_is_taken_is_not_rested_upon() -> N
         await asyncio.wait_for(gulps.rest(), 0.01)
 
 
-@pytest.mark.parametrize("while_asked", ["end", "standing"])
-async def test_r11_what_is_appended_while_a_reader_asks_what_stands_is_not_lost(while_asked: str) -> None:
-    marks, log = Marks(), {offset: 100 + offset for offset in range(6)}
-    for offset in range(5):
-        marks.add(offset, log[offset])
-
-    async def answer(what: str, value: Any) -> Any:
-        if what == while_asked:
-            marks.add(5, log[5])
-        return value
-
-    asks = (lambda: answer("start", 0), lambda: answer("end", 5), lambda *_: answer("standing", log))
-    assert await lost_since(marks, *asks) is None
-
-
 @pytest.mark.parametrize(
-    ("now", "since"),
+    ("now", "since", "appended"),
     [
-        ([100, 101, 102, 103], None),
-        ([100, 101, 102, 103, 104], None),
-        ([100, 101, 102], 3),
-        ([100, 7, 8, 9, 10], 1),
-        ([7, 8], 0),
-        ([], 0),
+        ([100, 101, 102, 103], None, ""),
+        ([100, 101, 102, 103, 104], None, ""),
+        ([100, 101, 102], 3, ""),
+        ([100, 7, 8, 9, 10], 1, ""),
+        ([7, 8], 0, ""),
+        ([], 0, ""),
+        ([100, 101, 102, 103], None, "end"),
+        ([100, 101, 102, 103], None, "standing"),
     ],
-    ids=["as it was", "it has grown", "its tail", "grown again", "all that is remembered", "everything"],
+    ids=["same", "grown", "tail", "grown again", "all that is remembered", "everything", "asked", "read"],
 )
-async def test_r11_a_loss_shows_in_the_end_or_in_what_stands_there(now: list[int], since: int | None) -> None:
+async def test_r11_a_loss_shows_in_the_end_or_in_what_stands_there(
+    now: list[int], since: int | None, appended: str
+) -> None:
+    """What is appended while a reader asks for the `end`, or for what stands there, is not lost."""
     marks = Marks()
     for offset in (0, 1, 3):  # one that was not read
         marks.add(offset, 100 + offset)
 
-    async def standing(first: int, upto: int) -> dict[int, int]:
-        return {offset: now[offset] for offset in range(first, upto)}
+    async def answer(what: str, value: Any) -> Any:
+        if what == appended:
+            marks.add(4, 104)
+        return value
 
-    async def at(offset: int) -> int:
-        return offset
+    def standing(first: int, upto: int) -> Any:
+        return answer("standing", {offset: now[offset] for offset in range(first, upto)})
 
-    assert await lost_since(marks, lambda: at(0), lambda: at(len(now)), standing) == since
+    asks = (lambda: answer("start", 0), lambda: answer("end", len(now)), standing)
+    assert await lost_since(marks, *asks) == since
 
 
 # -- exact ranges, and many records ---------------------------------------------------------------------------
 
 
-def message(offset: int, topic: str = "t", **more: Any) -> Mock:
-    answers = {"topic": topic, "partition": 0, "offset": offset, "timestamp": (1, 5), "error": None}
+def message(offset: int, **more: Any) -> Mock:
+    answers = {"topic": "t", "partition": 0, "offset": offset, "timestamp": (1, 5), "error": None}
     return Mock(**{f"{name}.return_value": value for name, value in answers.items()} | more)
 
 
 def test_a_header_that_the_client_cannot_return_is_named() -> None:
     """It has a name that is not UTF-8, of a producer in another language."""
     odd = {"headers.side_effect": SystemError("returned a result with an exception set")}
-    with pytest.raises(BadInputError, match=r"orders\[0\].*UTF-8"):
-        bulk._record(message(7, "orders", **odd))
+    with pytest.raises(BadInputError, match=r"t\[0\].*UTF-8"):
+        bulk._record(message(7, **odd))
 
 
 def test_a_record_is_not_sent_any_more_once_the_hold_of_its_groups_may_be_over() -> None:
@@ -162,42 +80,24 @@ def test_a_record_is_not_sent_any_more_once_the_hold_of_its_groups_may_be_over()
     assert PRODUCER["message.timeout.ms"] / 1_000 < SESSION_S
 
 
-class Broker:
-    """What a consumer gets, batch by batch, and a clock that only waiting and the test move."""
+@pytest.mark.parametrize("silent", [True, False])
+def test_a_broker_that_is_silent_is_given_up_and_a_caller_that_is_slow_is_not(
+    monkeypatch: pytest.MonkeyPatch, silent: bool
+) -> None:
+    """A restore waits for another broker, for instance."""
+    now, batches = 0.0, [[message(3), message(4)], [], [] if silent else [message(5)]]
 
-    def __init__(self, *batches: list[Mock]) -> None:
-        self.batches, self.now = list(batches), 0.0
+    def consume(most: int, within_s: float) -> list[Mock]:
+        nonlocal now
+        now += within_s
+        return batches.pop(0) if batches else []
 
-    def assign(self, places: list[Any]) -> None:
-        assert [place.offset for place in places] == [3]
-
-    def consume(self, most: int, within_s: float) -> list[Mock]:
-        self.now += within_s
-        return self.batches.pop(0) if self.batches else []
-
-    def close(self) -> None:
-        pass
-
-
-def reading(monkeypatch: pytest.MonkeyPatch, broker: Broker) -> Iterator[Any]:
-    def refuse(topic: str, partition: int, error: Any) -> None:
-        raise AssertionError(error)
-
-    monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: broker)
-    monkeypatch.setattr(time, "monotonic", lambda: broker.now)
-    return messages_of({}, [("t", 0, 3, 6), ("t", 1, 4, 4)], refuse)
-
-
-def test_a_caller_that_is_slow_is_no_silence_of_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker, found = Broker([message(3), message(4)], [], [message(5)]), []
-    for record in reading(monkeypatch, broker):
-        found.append(record.offset())
-        broker.now += IDLE_S  # a restore waits for another broker, for instance
-    assert found == [3, 4, 5]
-
-
-def test_a_broker_that_is_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = Broker([message(3)])
-    with pytest.raises(TimedOutError, match=r"t\[0\].*30"):
-        list(reading(monkeypatch, broker))
-    assert IDLE_S < broker.now < IDLE_S + 1
+    monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: Mock(consume=consume))
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    found = []
+    with pytest.raises(TimedOutError, match=r"t\[0\].*30") if silent else nullcontext():
+        for record in messages_of({}, [("t", 0, 3, 6), ("t", 1, 4, 4)], Mock()):
+            found.append(record.offset())
+            now += IDLE_S
+    assert found == ([3, 4] if silent else [3, 4, 5])
+    assert not silent or 3 * IDLE_S < now < 3 * IDLE_S + 1

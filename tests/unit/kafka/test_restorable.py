@@ -1,30 +1,27 @@
 """How long a snapshot can be made again from the log: which topic loses first what it needs, when, and why."""
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from snapkafka import ops
 from snapkafka.checks import CutView, Keeping, LogBounds
-from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka.cluster.restorable import (
     LAST_MS,
     How,
     Need,
     estimate_retention,
     first_to_go,
-    in_words,
     keeping,
     needs,
+    restorable,
 )
 from snapkafka.manifest import RestorableEntry
-from snapkafka.ports import Topic
 from snapkafka.protocol import ChangelogCut, Retention, SenderEnd, TopicPartition
 from snapkafka.topic_config import FOR_EVER_MS, UNBOUNDED, TopicSettings, promised_by
 from snapkafka.units import iso_time
-from tests.worlds.fakes import FakeCluster, Worker
+from tests.worlds.fakes import FakeAdmin
 from tests.worlds.little_log import CAPTURED
 from tests.worlds.on_disk import read_up_to
 
@@ -34,13 +31,6 @@ NOW = CUT + MIN
 IN, LOG = TopicPartition("orders", 0), TopicPartition("stock-changelog", 0)
 INPUT = Need(tp=IN, start=10, end=20)
 STATE = Need(tp=LOG, start=0, end=50, state=True)
-
-
-def judged(
-    need: Need, holding: Mapping[str, str], *, first_ms: int | None = None, start: int = 0
-) -> RestorableEntry:
-    log, settings = LogBounds(start=start, end=100), TopicSettings.parse(holding)
-    return estimate_retention(need, log, settings, first_ms=first_ms, cut_ms=CUT, now_ms=NOW)
 
 
 # -- what is needed ------------------------------------------------------------------------------------------
@@ -120,7 +110,9 @@ def kept(ms: int) -> dict[str, str]:
 def test_how_long_a_topic_holds_what_is_needed(
     need: Need, holding: dict[str, str], log: dict[str, Any], how: How, until_ms: int | None
 ) -> None:
-    found = judged(need, holding, **log)
+    bounds, settings = LogBounds(start=log.pop("start", 0), end=100), TopicSettings.parse(holding)
+    dates = {"first_ms": None, **log}
+    found = estimate_retention(need, bounds, settings, cut_ms=CUT, now_ms=NOW, **dates)
     assert (found.how, found.until) == (how, "" if until_ms is None else iso_time(until_ms))
     if how not in (How.ALWAYS, How.GONE):
         assert (found.topic, found.partition) == need.tp
@@ -143,49 +135,34 @@ def test_the_first_to_go_is_reported() -> None:
 # -- the settings of a topic ---------------------------------------------------------------------------------
 
 
-NUMBERS = {
-    "retention.ms": "retention_ms",
-    "min.compaction.lag.ms": "uncompacted_ms",
-    "max.compaction.lag.ms": "compacted_ms",
-    "delete.retention.ms": "tombstones_ms",
-    "max.message.bytes": "message_bytes",
-    "min.insync.replicas": "in_sync",
-}
-
-
 def test_settings_of_a_topic_are_numbers_and_have_the_defaults_of_kafka() -> None:
     """Every way to set no bound is one value."""
     nothing = dict.fromkeys(("retention_ms", "retention_bytes", "compacted_ms", "message_bytes"))
     defaults = TopicSettings(
         policy="delete", uncompacted_ms=0, tombstones_ms=DAY, append_time=False, in_sync=1, **nothing
     )
-    names = ("retention.ms", "retention.bytes", "max.compaction.lag.ms", "message.timestamp.before.max.ms")
+    names = ("retention.ms", "retention.bytes", "max.compaction.lag.ms")
     for none in ("-1", "-2", str(2**63 - 1)):
         assert TopicSettings.parse(dict.fromkeys(names, none)) == defaults == TopicSettings.parse({})
-    texts = {"cleanup.policy": "compact,delete", "message.timestamp.type": "LogAppendTime"}
-    texts |= {"retention.bytes": "0"} | {name: str(n) for n, name in enumerate(NUMBERS, 1)}
-    numbers = {field: n for n, field in enumerate(NUMBERS.values(), 1)}
-    found = TopicSettings.parse(texts)
-    assert found == TopicSettings(policy="compact,delete", retention_bytes=0, append_time=True, **numbers)
-    assert found.deletes and found.compacts
+    texts = {"retention.bytes": "0", "retention.ms": "1", "min.compaction.lag.ms": "2"}
+    texts |= {"max.compaction.lag.ms": "3", "delete.retention.ms": "4", "max.message.bytes": "5"}
+    texts |= {"min.insync.replicas": "6", "message.timestamp.type": "LogAppendTime"}
+    assert TopicSettings.parse(texts) == TopicSettings(
+        policy="delete", retention_bytes=0, retention_ms=1, uncompacted_ms=2, compacted_ms=3, tombstones_ms=4,
+        message_bytes=5, in_sync=6, append_time=True,
+    )  # fmt: skip
 
 
 # -- what the checks are told --------------------------------------------------------------------------------
 
-COMPACTED = {"cleanup.policy": "compact", "min.compaction.lag.ms": "5", "delete.retention.ms": "7"}
-
 
 def test_what_is_promised_since_the_cut_alone_counts_for_nothing() -> None:
     """Somebody has made a lag longer when the cleaner had been there; or shorter, and it has come since."""
-    weak = Retention(topic="t", uncompacted_ms=1, tombstones_ms=2, retained_ms=3)
-    strong = Retention(topic="t", uncompacted_ms=10, tombstones_ms=20, retained_ms=UNBOUNDED)
-    for then, now in ((weak, strong), (strong, weak), (weak, weak)):
+    weak = Retention(topic="t", uncompacted_ms=1, tombstones_ms=20, retained_ms=3)
+    strong = Retention(topic="t", uncompacted_ms=10, tombstones_ms=2, retained_ms=UNBOUNDED)
+    for then, now in ((weak, strong), (strong, weak)):
         found = keeping(then, now, age_ms=HOUR)
         assert found == Keeping(age_ms=HOUR, uncompacted_ms=1, tombstones_ms=2, retained_ms=3)
-    mixed = Retention(topic="t", uncompacted_ms=1, tombstones_ms=20, retained_ms=30)
-    assert keeping(mixed, strong, age_ms=0) == Keeping(
-        age_ms=0, uncompacted_ms=1, tombstones_ms=20, retained_ms=30
-    )
 
 
 @pytest.mark.parametrize(
@@ -203,42 +180,11 @@ def test_where_size_decides_what_is_deleted_no_age_is_safe(
 ) -> None:
     """Where a cleaner alone decides, those bounds do not count."""
     for policy, kept_ms in (("delete", retained_ms), ("compact,delete", retained_ms), ("compact", None)):
-        promised = promised_by("t", COMPACTED | {"cleanup.policy": policy} | bounds)
+        promised = promised_by("t", {"cleanup.policy": policy, **bounds})
         assert keeping(promised, promised, age_ms=HOUR).retained_ms == kept_ms
 
 
-# -- what is shown of it -------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def cluster() -> FakeCluster:
-    """A captured snapshot: `orders` is unread from 10 to 12; a changelog that is compacted."""
-    made = FakeCluster()
-    Worker(made.the_ledger, "shop", "orders", partitions=2)
-    made.the_admin.topics = {"orders": Topic(2)}
-    made.the_admin.ends = {TopicPartition("orders", n): 100 for n in range(2)}
-    made.the_admin.settings = {"orders": {"retention.ms": str(HOUR)}}
-    made.the_admin.times = {TopicPartition("orders", n): CUT + n * MIN for n in range(2)}
-    return made
-
-
-async def shown(cluster: FakeCluster) -> RestorableEntry:
-    await ops.trigger(cluster, "ns", snapshot_id="mine", wait=True)
-    found = (await ops.show(cluster, "ns", "mine", clock=lambda: NOW)).restorable
-    assert found is not None
-    return found
-
-
-async def test_show_says_what_is_gone_and_what_cannot_be_looked_at(cluster: FakeCluster) -> None:
-    admin = cluster.the_admin
-    admin.starts[TopicPartition("orders", 1)] = 11
-    found = await shown(cluster)
-    said = "no longer restorable: orders[1] its log starts at 11, the snapshot needs 10"
-    assert in_words(found, NOW) == said
-    del admin.ends[TopicPartition("orders", 1)]
-    admin.topics = {"orders": Topic(1)}
-    assert (await shown(cluster)).why == "it was deleted, or recreated, since the cut"
-    for error in (LedgerUnusableError, BrokerUnavailableError):
-        admin.failure = error("not allowed to look")
-        found = await shown(cluster)
-        assert in_words(found, NOW) == "unknown for how long it is restorable: not allowed to look"
+@pytest.mark.parametrize("error", [LedgerUnusableError, BrokerUnavailableError])
+async def test_what_cannot_be_looked_at_is_unknown_and_no_error(error: type[SnapkafkaError]) -> None:
+    found = await restorable(FakeAdmin(failure=error("no right")), CAPTURED, cut_ms=CUT, now=lambda: NOW)
+    assert (found.how, found.why) == (How.UNKNOWN, "no right")
