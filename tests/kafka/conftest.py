@@ -38,3 +38,11 @@ async def ledgers(connection: Connection, namespace: str) -> AsyncIterator[Calla
     yield make
     for ledger in made:
         await ledger.close()
+
+
+@pytest.fixture
+async def ledger(ledgers: Callable[[], KafkaLedger]) -> KafkaLedger:
+    """An open one."""
+    made = ledgers()
+    await made.open()
+    return made

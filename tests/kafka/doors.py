@@ -2,13 +2,11 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
 
 from snapkafka.kafka import Connection
 from snapkafka.testing import HOST, EmbeddedKafka, free_ports
 
 PASSWORD = "s"
-NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @contextlib.contextmanager
@@ -16,8 +14,8 @@ def broker_with_doors(
     doors: Mapping[str, str],
     properties: Mapping[str, str],
     *,
-    hosts: Mapping[str, str] = NOTHING,
-    advertised: Mapping[str, str] = NOTHING,
+    hosts: Mapping[str, str] = {},
+    advertised: Mapping[str, str] = {},
 ) -> Iterator[tuple[EmbeddedKafka, dict[str, str]]]:
     """The broker, and the address of each door.
 
@@ -46,7 +44,7 @@ def broker_with_doors(
 
 @contextlib.contextmanager
 def guarded_broker(
-    users: Iterable[str], properties: Mapping[str, str] = NOTHING
+    users: Iterable[str], properties: Mapping[str, str] = {}
 ) -> Iterator[tuple[EmbeddedKafka, str]]:
     """The broker, and the address of the door for `users`, who may do nothing unless `properties` say otherwise."""
     logins = " ".join(f'user_{user}="{PASSWORD}"' for user in users)

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from snapkafka.errors import BrokerUnavailableError
-from snapkafka.kafka import Connection, KafkaLedger, LedgerCutShortError, topic_name
+from snapkafka.kafka import SETTINGS, Connection, KafkaLedger, LedgerCutShortError, topic_name
 from snapkafka.kafka.ledger import kafka_ledger as ledger_module
 from snapkafka.protocol import Pause, TailLost
 from snapkafka.service import ledger_follower
-from snapkafka.testing import EmbeddedKafka
+from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.until import succeed
 from tests.freezing import freeze, thaw
 from tests.kafka.waiting import until
@@ -92,12 +92,10 @@ async def test_one_who_takes_the_call_and_says_nothing_is_given_up_in_time(names
 
 
 async def test_r15_an_append_that_a_frozen_broker_does_not_answer_leaves_nothing_behind(
-    kafka: EmbeddedKafka, ledgers: Callable[[], KafkaLedger], monkeypatch: pytest.MonkeyPatch
+    kafka: EmbeddedKafka, ledger: KafkaLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is tried again for as long as the broker is frozen: what each try left behind would add up."""
     monkeypatch.setattr(ledger_module, "APPEND_TIMEOUT_S", 1.0)
-    ledger = ledgers()
-    await ledger.open()
     await ledger.append(pause(1))
     assert of_producers()
     freeze(kafka)
@@ -123,12 +121,7 @@ def test_a_broker_that_stands_still_is_reported_by_the_service_and_found_again(
 ) -> None:
     monkeypatch.setattr(ledger_follower, "SILENT_S", 3.0)
 
-    async def make_ledger() -> None:
-        ledger = KafkaLedger(connection, "ns")
-        await ledger.open()
-        await ledger.close()
-
-    asyncio.run(make_ledger())
+    create_topics(kafka.bootstrap, topic_name("ns"), config=SETTINGS)
     with served(connection) as client:
 
         def ready() -> tuple[bool, bool]:

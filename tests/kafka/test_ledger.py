@@ -33,12 +33,6 @@ def bye(n: int) -> Bye:
     return Bye(process=0, n=n)
 
 
-async def opened(ledgers: Callable[[], KafkaLedger]) -> KafkaLedger:
-    ledger = ledgers()
-    await ledger.open()
-    return ledger
-
-
 async def all_of(ledger: KafkaLedger) -> list[Entry]:
     return [entry async for entry in ledger.read(until=await ledger.end())]
 
@@ -92,12 +86,9 @@ async def test_one_of_an_administrator_that_would_lose_agreements_is_refused(
         assert await ledger.append(bye(1)) == 0
 
 
-async def test_a_record_that_is_too_large_is_refused_and_the_next_is_not(
-    ledgers: Callable[[], KafkaLedger],
-) -> None:
-    ledger = await opened(ledgers)
+async def test_a_record_that_is_too_large_is_refused_and_the_next_is_not(ledger: KafkaLedger) -> None:
     large = Abort(n=1, epoch=1, code="x", reason="y" * 280_000)
-    with pytest.raises(LedgerUnusableError, match=r"280,\d+"):
+    with pytest.raises(LedgerUnusableError):
         await ledger.append(large)
     assert await ledger.append(replace(large, reason="y" * 240_000)) == 0
 
@@ -105,8 +96,7 @@ async def test_a_record_that_is_too_large_is_refused_and_the_next_is_not(
 # -- read and written ----------------------------------------------------------------------------------------
 
 
-async def test_records_come_back_in_order_with_the_brokers_time(ledgers: Callable[[], KafkaLedger]) -> None:
-    ledger = await opened(ledgers)
+async def test_records_come_back_in_order_with_the_brokers_time(ledger: KafkaLedger) -> None:
     before = time.time() * 1000
     written: list[Hello | Bye] = [Hello(n=1, app="shop"), bye(2), bye(3)]
     offsets = await asyncio.gather(*map(ledger.append, written))  # in the order of the calls
@@ -119,10 +109,10 @@ async def test_records_come_back_in_order_with_the_brokers_time(ledgers: Callabl
 
 
 async def test_r15_others_have_their_turn_after_each_slice(
-    ledgers: Callable[[], KafkaLedger], monkeypatch: pytest.MonkeyPatch
+    ledger: KafkaLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two hundred records are taken at once; at two milliseconds each, the host stood still for half a second."""
-    ledger, turns, taken = await opened(ledgers), 0, Counter[int]()
+    turns, taken = 0, Counter[int]()
     await asyncio.gather(*(ledger.append(bye(n)) for n in range(100)))
 
     def slow(value: bytes) -> Bye:
@@ -144,11 +134,11 @@ async def test_r15_others_have_their_turn_after_each_slice(
 
 
 async def test_a_gulp_takes_all_that_was_written_in_a_rest_by_one_request(
-    ledgers: Callable[[], KafkaLedger],
+    ledger: KafkaLedger, ledgers: Callable[[], KafkaLedger]
 ) -> None:
     """Records that came one by one woke every reader, and the broker, for each."""
-    ledger, writer = await opened(ledgers), await opened(ledgers)
-    resting = True
+    writer, resting = ledgers(), True
+    await writer.open()
     gulps = Gulps(lambda: 60.0 if resting else 0.0)
     found: list[int] = []
 
@@ -186,8 +176,8 @@ async def put_garbage(kafka: Broker, topic: str) -> int:
     return 7
 
 
-async def test_garbage_is_counted_and_skipped(kafka: Broker, ledgers: Callable[[], KafkaLedger]) -> None:
-    ledger, end = await opened(ledgers), 0
+async def test_garbage_is_counted_and_skipped(kafka: Broker, ledger: KafkaLedger) -> None:
+    end = 0
     for n in (1, 2):
         await ledger.append(bye(n))
         end += 2 + (garbage := await put_garbage(kafka, ledger.topic))
@@ -205,9 +195,8 @@ async def test_garbage_is_counted_and_skipped(kafka: Broker, ledgers: Callable[[
 
 
 async def test_a_record_that_the_client_cannot_unpack_is_refused_by_its_place(
-    kafka: Broker, ledgers: Callable[[], KafkaLedger]
+    kafka: Broker, ledger: KafkaLedger
 ) -> None:
-    ledger = await opened(ledgers)
     await ledger.append(bye(1))
     external = Producer({"bootstrap.servers": kafka.bootstrap, "compression.type": "zstd"})
     external.produce(ledger.topic, b"x" * 1_000, partition=0)
@@ -231,32 +220,26 @@ async def remake(admin: KafkaTopicAdmin, ledger: KafkaLedger, other: KafkaLedger
     await other.open()
 
 
-async def read_on(ledger: KafkaLedger, start: int) -> asyncio.Future[list[Entry]]:
-    """Read a ledger from `start` until it ends."""
+async def filled(ledger: KafkaLedger, start: int) -> asyncio.Future[list[Entry]]:
+    """Append three records, and read from `start` on until it ends."""
 
     async def read() -> list[Entry]:
         return [entry async for entry in ledger.read(start)]
 
+    for n in range(3):
+        await ledger.append(bye(n))
     reading = asyncio.ensure_future(read())
     await asyncio.sleep(0.5)
     return reading
-
-
-async def filled(ledger: KafkaLedger, start: int) -> asyncio.Future[list[Entry]]:
-    """Open it, append three records, and read from `start` on."""
-    await ledger.open()
-    for n in range(3):
-        await ledger.append(bye(n))
-    return await read_on(ledger, start)
 
 
 @pytest.mark.parametrize(
     "refilled", [None, 0, 1, 10], ids=["gone", "empty", "shorter", "longer than was read"]
 )
 async def test_a_ledger_that_is_gone_or_was_made_again_is_noticed_by_its_readers(
-    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin, refilled: int | None
+    ledger: KafkaLedger, ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin, refilled: int | None
 ) -> None:
-    old, new = ledgers(), ledgers()
+    old, new = ledger, ledgers()
     reading = await filled(old, 3)
     if refilled is None:
         await admin.delete_topics(old.topic)
@@ -277,49 +260,29 @@ async def test_a_ledger_that_is_gone_or_was_made_again_is_noticed_by_its_readers
 
 
 async def test_a_writer_notices_as_soon_as_it_writes_and_notifies_its_readers(
-    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin
+    ledger: KafkaLedger, ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin
 ) -> None:
-    old, new = ledgers(), ledgers()
-    reading = await filled(old, 0)
-    await remake(admin, old, new)
+    reading = await filled(ledger, 0)
+    await remake(admin, ledger, ledgers())
     with pytest.raises(LedgerRecreatedError):
-        await old.append(bye(9))
+        await ledger.append(bye(9))
     with pytest.raises(LedgerRecreatedError):
         await asyncio.wait_for(reading, 5)
 
 
-async def test_a_ledger_that_is_the_same_is_not_taken_for_another(
-    ledgers: Callable[[], KafkaLedger], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reader, "WATCH_S", 0.1)
-    ledger, other = await opened(ledgers), await opened(ledgers)
-    reading = await read_on(ledger, 0)
-    for n in range(20):
-        await (ledger, other)[n % 2].append(bye(n))
-        await asyncio.sleep(0.05)
-    assert not reading.done()
-    reading.cancel()
-
-
 async def test_a_ledger_is_trimmed_and_snapshots_go_on(
-    connection: Connection, admin: KafkaTopicAdmin, namespace: str, topic_prefix: str
+    connection: Connection, ledger: KafkaLedger, namespace: str, topic: str
 ) -> None:
     """Under a process that runs; another joins where the ledger begins now, and nothing is said otherwise."""
-    ledger, topic = KafkaLedger(connection, namespace), f"{topic_prefix}orders"
-    await admin.create_topic(topic)
     async with process(connection, namespace, topic):
         await ops.trigger(connection, namespace, snapshot_id="before", wait=True)
         listed = await ops.list_snapshots(connection, namespace)
         shown = await ops.show(connection, namespace, "before")
         found = await ops.checkpoint(connection, namespace, now_ms=wall_ms() + 60_000, keep_ms=0)
-        await ledger.open(create=False)
         assert await ledger.start() == found.upto == found.records > 3
-        first = await anext(ledger.read(0))
-        assert isinstance(first.record, Checkpoint) and first.offset == found.upto - 1, (
-            "what was below comes first"
-        )
+        first = await anext(ledger.read(0))  # what was below comes first
+        assert isinstance(first.record, Checkpoint) and first.offset == found.upto - 1
         assert await ops.list_snapshots(connection, namespace) == listed
         assert (await ops.show(connection, namespace, "before")).processes == shown.processes
         after = await ops.trigger(connection, namespace, snapshot_id="after", wait=True)
         assert after.status is Status.CAPTURED
-    await ledger.close()

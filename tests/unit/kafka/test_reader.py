@@ -29,34 +29,35 @@ async def test_who_is_in_a_hurry_while_a_gulp_is_taken_is_not_rested_upon() -> N
 @pytest.mark.parametrize(
     ("now", "since", "appended"),
     [
-        ([100, 101, 102, 103], None, ""),
-        ([100, 101, 102, 103, 104], None, ""),
-        ([100, 101, 102], 3, ""),
-        ([100, 7, 8, 9, 10], 1, ""),
+        ([102, 103, 104, 105], None, ""),
+        ([102, 103, 104, 105, 106], None, ""),
+        ([102, 103, 104], 5, ""),
+        ([102, 7, 8, 9, 10], 3, ""),
         ([7, 8], 0, ""),
         ([], 0, ""),
-        ([100, 101, 102, 103], None, "end"),
-        ([100, 101, 102, 103], None, "standing"),
+        ([102, 103, 104, 105], None, "end"),
+        ([102, 103, 104, 105], None, "standing"),
     ],
     ids=["same", "grown", "tail", "grown again", "all that is remembered", "everything", "asked", "read"],
 )
 async def test_r11_a_loss_shows_in_the_end_or_in_what_stands_there(
     now: list[int], since: int | None, appended: str
 ) -> None:
-    """What is appended while a reader asks for the `end`, or for what stands there, is not lost."""
+    """`now`: from offset 2 on. What is appended while a reader asks for the `end`, or for what stands there, is not
+    lost."""
     marks = Marks()
-    for offset in (0, 1, 3):  # one that was not read
+    for offset in (2, 3, 5):  # one that was not read
         marks.add(offset, 100 + offset)
 
     async def answer(what: str, value: Any) -> Any:
         if what == appended:
-            marks.add(4, 104)
+            marks.add(6, 106)
         return value
 
     def standing(first: int, upto: int) -> Any:
-        return answer("standing", {offset: now[offset] for offset in range(first, upto)})
+        return answer("standing", {offset: now[offset - 2] for offset in range(first, upto)})
 
-    asks = (lambda: answer("start", 0), lambda: answer("end", len(now)), standing)
+    asks = (lambda: answer("start", 0), lambda: answer("end", 2 + len(now)), standing)
     assert await lost_since(marks, *asks) == since
 
 

@@ -17,7 +17,6 @@ from snapkafka.errors import (
     UnknownSnapshotError,
 )
 from snapkafka.kafka import compose_trigger, preflight
-from snapkafka.kafka.preflight import knows_markers
 from snapkafka.ports import Group
 from snapkafka.protocol import (
     INPUT_UNASSIGNED,
@@ -158,46 +157,42 @@ async def test_where_nothing_can_be_seen_in_time_a_trigger_has_neither_ends_nor_
 # -- markers -------------------------------------------------------------------------------------------------
 
 
-OURS, BI = (fake_group(name, frozenset({"orders"})) for name in ("shop", "bi"))
+def reads(name: str, *members: str) -> Group:
+    return fake_group(name, frozenset({"orders"}), members)
+
+
+OURS, BI, SHARE = reads("shop", "m"), reads("bi", "m"), fake_group("share", None)
+CHANGELOG = Table(name="stock", changelog="stock-changelog", partitions=2)
+READER = InputTopic(topic="stock-changelog", partitions=2)
+TWO = SHOP, replace(SHOP, n=2)
 
 
 @pytest.mark.parametrize(
-    ("groups", "knowing", "marked"),
+    ("records", "groups", "knowing", "marked"),
     [
-        ([], (), ("orders",)),
-        ([OURS], (), ("orders",)),  # it said Hello
-        ([OURS, BI], (), ()),
-        ([OURS, BI], ("bi",), ("orders",)),
-        ([fake_group("bi", frozenset({"clicks"}))], (), ("orders",)),
-        ([fake_group("share", None)], (), ()),  # what it reads cannot be told
-        ([fake_group("share", None)], ("share",), ("orders",)),
-        ([fake_group("snapkafka.ns.shop", frozenset({"orders"}), ())], (), ("orders",)),  # of an earlier one
+        ((SHOP,), [], (), True),
+        ((SHOP,), [OURS], (), True),  # it said Hello
+        ((SHOP,), [OURS, BI], (), False),
+        ((SHOP,), [OURS, BI], ("bi",), True),
+        ((SHOP,), [fake_group("bi", frozenset({"clicks"}))], (), True),
+        ((SHOP,), [SHARE], (), False),  # what it reads cannot be told
+        ((SHOP,), [SHARE], ("share",), True),
+        ((SHOP,), [reads("snapkafka.ns.shop")], (), True),  # of an earlier one
+        # In a roll-out one worker has snapkafka and the next does not yet.
+        ((SHOP,), [reads("shop", "one", "two")], (), False),
+        (TWO, [reads("shop", "one", "two")], (), True),
+        ((*TWO, Bye(process=0, n=1)), [reads("shop", "one", "two")], (), False),
+        ((SHOP, Bye(process=0, n=1), replace(SHOP, app="till")), [reads("shop")], (), True),
+        ((SHOP,), [reads("bi")], (), False),
+        # Not into a changelog that somebody reads: its app would wait for a record at the offset of the marker.
+        ((replace(SHOP, tables=(CHANGELOG,)), Hello(n=2, app="bi", inputs=(*ORDERS, READER))), [], (), True),
     ],
 )
 async def test_markers_go_only_where_every_group_knows_them(
-    groups: list[Group], knowing: tuple[str, ...], marked: tuple[str, ...]
+    records: tuple[LedgerRecord, ...], groups: list[Group], knowing: tuple[str, ...], marked: bool
 ) -> None:
-    trigger = await compose_trigger(FakeAdmin(known_groups=groups), state_of(SHOP), knowing=knowing)
-    assert trigger.marker_topics == marked
-
-
-async def test_no_marker_goes_into_a_changelog_though_somebody_reads_it() -> None:
-    """Its table's app would wait in its next recovery for the record that a marker's offset does not hold."""
-    shop = replace(SHOP, tables=(Table(name="stock", changelog="stock-changelog", partitions=2),))
-    reading = (*ORDERS, InputTopic(topic="stock-changelog", partitions=2))
-    trigger = await compose_trigger(FakeAdmin(), state_of(shop, Hello(n=2, app="reports", inputs=reading)))
-    assert trigger.marker_topics == ("orders",)
-
-
-def test_a_group_with_a_member_that_has_not_joined_does_not_know_markers() -> None:
-    """In a roll-out one worker has snapkafka and the next does not yet."""
-    half = fake_group("shop", frozenset({"orders"}), ("one", "two"))
-    assert not knows_markers(state_of(SHOP), half)
-    assert knows_markers(state_of(SHOP, Hello(n=2, app="shop", inputs=ORDERS)), half)
-    assert not knows_markers(state_of(SHOP, Hello(n=2, app="shop", inputs=ORDERS), Bye(process=0, n=1)), half)
-    stopped = fake_group("shop", frozenset({"orders"}), ())
-    assert knows_markers(state_of(SHOP, Bye(process=0, n=1)), stopped)
-    assert not knows_markers(state_of(), stopped)
+    trigger = await compose_trigger(FakeAdmin(known_groups=groups), state_of(*records), knowing=knowing)
+    assert trigger.marker_topics == (("orders",) if marked else ())
 
 
 # -- refusals ------------------------------------------------------------------------------------------------
