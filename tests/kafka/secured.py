@@ -24,42 +24,33 @@ USER, PASSWORD = "ann", 'se"cr\\et'
 
 
 @dataclass(frozen=True, slots=True)
-class Certificates:
-    """Paths of PEM files. `client`: signed by the CA that the broker trusts; `unknown`: by another CA."""
-
-    folder: Path
-
-    def __getattr__(self, name: str) -> str:
-        return str(self.folder / f"{name}.pem")
-
-
-@dataclass(frozen=True, slots=True)
 class Secured:
-    """A running broker, and its doors by name, as `host:port`: `sasl`, `mutual`, `six`, `astray`."""
+    """A running broker, its doors by name, as `host:port`: `sasl`, `mutual`, `six`, `astray`; and certificates."""
 
     broker: EmbeddedKafka
     doors: Mapping[str, str]
-    certificates: Certificates
+    folder: Path
 
     def __getattr__(self, door: str) -> str:
         return self.doors[door.upper()]
 
     def by_password(self, mechanism: str = "PLAIN", **more: str) -> dict[str, str]:
         """Variables of the environment for the SASL_SSL door."""
-        login = {"SECURITY_PROTOCOL": "SASL_SSL", "SSL_CA_LOCATION": self.certificates.ca}
+        login = {"SECURITY_PROTOCOL": "SASL_SSL", "SSL_CA_LOCATION": f"{self.folder}/ca.pem"}
         login |= {"SASL_MECHANISM": mechanism, "SASL_USERNAME": USER, "SASL_PASSWORD": PASSWORD, **more}
         return {f"SNAPKAFKA_KAFKA_{name}": value for name, value in login.items()}
 
     def by_certificate(self, name: str = "client") -> dict[str, str]:
         """Variables of the environment for the door that asks for a certificate; of no name: without one."""
         files = {"CA": "ca"} | ({"CERTIFICATE": name, "KEY": f"{name}_key"} if name else {})
-        locations = {f"SSL_{of}_LOCATION": getattr(self.certificates, file) for of, file in files.items()}
+        locations = {f"SSL_{of}_LOCATION": f"{self.folder}/{file}.pem" for of, file in files.items()}
         login = {"SECURITY_PROTOCOL": "SSL", **locations}
         return {f"SNAPKAFKA_KAFKA_{name}": value for name, value in login.items()}
 
 
-def make_certificates(folder: Path) -> Certificates:
-    """Two CAs; a broker and a client of the first, a client of the second; keys in PKCS#8."""
+def make_certificates(folder: Path) -> None:
+    """Two CAs, `ca` and `other`; `server` and `client` of the first, `unknown` of the second; keys in PKCS#8. All as
+    `NAME.pem`, `NAME_key.pem`, and both in `NAME_store.pem`."""
 
     def openssl(arguments: str) -> None:
         subprocess.run(["openssl", *arguments.split()], check=True, capture_output=True, cwd=folder)
@@ -74,7 +65,6 @@ def make_certificates(folder: Path) -> Certificates:
         openssl(f"x509 -req -days 2 {by} -extfile names -in {name}.csr -out {name}.pem")
         both = "".join((folder / f"{name}{part}.pem").read_text() for part in ("_key", ""))
         (folder / f"{name}_store.pem").write_text(both)
-    return Certificates(folder)
 
 
 def token(subject: str, *, holds_s: float = 600) -> str:
@@ -90,7 +80,7 @@ def token(subject: str, *, holds_s: float = 600) -> str:
 @contextlib.contextmanager
 def secured_broker(folder: Path) -> Iterator[Secured]:
     """PLAIN, SCRAM-SHA-512 and OAUTHBEARER (unsecured tokens) over TLS by one door, certificates by another."""
-    certificates = make_certificates(folder)
+    make_certificates(folder)
     modules, door = "org.apache.kafka.common.security", "listener.name.sasl."
     password = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
     properties = {
@@ -100,9 +90,9 @@ def secured_broker(folder: Path) -> Iterator[Secured]:
         f"{door}oauthbearer.sasl.jaas.config": f"{modules}.oauthbearer.OAuthBearerLoginModule required "
         'unsecuredLoginStringClaim_sub="broker";',
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": certificates.server_store,
+        "ssl.keystore.location": f"{folder}/server_store.pem",
         "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": certificates.ca,
+        "ssl.truststore.location": f"{folder}/ca.pem",
         "listener.name.mutual.ssl.client.auth": "required",
     }
     doors = {"SASL": "SASL_SSL", "MUTUAL": "SSL", "SIX": "PLAINTEXT", "ASTRAY": "PLAINTEXT"}
@@ -112,4 +102,4 @@ def secured_broker(folder: Path) -> Iterator[Secured]:
         wanted = UserScramCredentialUpsertion(USER, scram, PASSWORD.encode())
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.alter_user_scram_credentials([wanted])[USER].result(30)
-        yield Secured(broker, at, certificates)
+        yield Secured(broker, at, folder)

@@ -90,6 +90,7 @@ async def test_no_question_about_a_topic_creates_it(connection: Connection, name
     async with KafkaTopicAdmin(replace(connection, request_timeout_ms=1_500)) as admin:
         with contextlib.suppress(SnapkafkaError, UnknownTopicOrPartitionError, TimeoutError):
             await asyncio.wait_for(ASKS[ask](admin, TopicPartition(namespace, 0)), 5)
+        await admin.create_topic(f"{namespace}-later")  # what a question creates is there by then
         assert namespace not in await admin.describe_topics()
 
 
@@ -122,10 +123,9 @@ async def test_when_records_were_written(
     assert await admin.record_times({}) == {}
     async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
         for at_ms in range(1_000, 1_003):
-            for tp in (one, two):
-                await producer.send_and_wait(
-                    tp.topic, b"x" * 100_000, partition=tp.partition, timestamp_ms=at_ms
-                )
+            for tp, size in ((one, 100_000), (two, 1)):
+                more = {"partition": tp.partition, "timestamp_ms": at_ms}
+                await producer.send_and_wait(topic, b"x" * size, **more)
     async with (
         AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=topic) as producer,
         producer.transaction(),
@@ -136,7 +136,7 @@ async def test_when_records_were_written(
         return await admin.log_ends([three]) == {three: 2}
 
     await until(ends)
-    assert await admin.record_times({one: 0, two: 2, three: 1, four: 0}) == {one: 1_000, two: 1_002}
+    assert await admin.record_times({one: 0, two: 1, three: 1, four: 0}) == {one: 1_000, two: 1_001}
 
 
 async def test_ends_of_many_topics_are_asked_for_at_once(

@@ -10,7 +10,7 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
-from snapkafka.protocol import Bye, Hello, InputTopic, Status, Table, TopicPartition
+from snapkafka.protocol import Bye, Checkpoint, Hello, InputTopic, Status, Table, TopicPartition
 from snapkafka.testing import EmbeddedKafka
 from snapkafka.units import wall_ms
 from tests.kafka.doors import guarded_broker, login
@@ -67,6 +67,10 @@ def guarded() -> Iterator[tuple[EmbeddedKafka, str]]:
         yield found
 
 
+async def show(where: Connection, namespace: str) -> object:
+    return (await ops.show(where, namespace, "s")).processes
+
+
 async def refused(work: Awaitable[object]) -> bool:
     try:
         await work
@@ -106,6 +110,7 @@ async def test_the_rights_of_the_page_are_what_each_role_needs(
     reported = {advice.code for advice in (await ops.doctor(roles["reader"], namespace)).found}
     assert {"topics-unseen", "groups-unseen"} <= reported
     # a service joins; the operator triggers, with ends and with every reader seen, and is told what to fix
+    now_ms = wall_ms() + 60_000
     async with process(roles["service"], namespace, topic):
         taken = await ops.trigger(roles["operator"], namespace, snapshot_id="s", wait=True)
         assert taken.status is Status.CAPTURED
@@ -113,15 +118,26 @@ async def test_the_rights_of_the_page_are_what_each_role_needs(
         assert group in found["external-reader"] and topic in found["external-reader"]
         assert "retention" in found
         assert not found.keys() & {"topics-unseen", "settings-unseen", "groups-unseen"}
+        # it alone trims the ledger, under a process that runs; another reads it from where it begins now
+        listed, shown = [await seen(roles["reader"], namespace) for seen in (ops.list_snapshots, show)]
+        for role in ("service", "assembly", "reader", "operator"):
+            trims = ops.checkpoint(roles[role], namespace, now_ms=now_ms, keep_ms=0)
+            assert await refused(trims) == (role != "operator"), role
+        await ledger.open()
+        first = await anext(ledger.read(0))
+        assert isinstance(first.record, Checkpoint) and 3 < first.offset == await ledger.start() - 1
+        await ledger.close()
+        assert [await seen(roles["reader"], namespace) for seen in (ops.list_snapshots, show)] == [
+            listed,
+            shown,
+        ]
+        after = await ops.trigger(roles["operator"], namespace, snapshot_id="after", wait=True)
+        assert after.status is Status.CAPTURED
     # a service sees where an app stands that does not run, and who reads a topic
     async with KafkaTopicAdmin(roles["service"]) as service:
         assert await service.committed(group) == {place: (0, "an external one")}
         assert group in {it.name for it in await service.groups()}
         assert await service.log_ends([place]) == {place: 0}
-    # nobody but the operator trims the ledger
-    for role, where in roles.items():
-        trims = ops.checkpoint(where, namespace, now_ms=wall_ms() + 60_000, keep_ms=0)
-        assert await refused(trims) == (role != "operator"), role
     # assembly reads the topics, and commits where a snapshot stood
     async with KafkaTopicAdmin(roles["assembly"]) as job:
         assert await job.log_ends([place]) == {place: 0}

@@ -56,11 +56,11 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         (folder / "token").write_text(token("app") + "\n")
         (folder / "expired").write_text(token("app", holds_s=-5))
         (folder / "settings").write_text(  # certificate and key are in one file
-            f"bootstrap.servers=elsewhere:9092\nsecurity.protocol=SSL\nssl.ca.location={found.certificates.ca}\n"
-            f"ssl.certificate.location={found.certificates.client_store}\n"
+            f"bootstrap.servers=elsewhere:9092\nsecurity.protocol=SSL\nssl.ca.location={folder}/ca.pem\n"
+            f"ssl.certificate.location={folder}/client_store.pem\n"
         )
         provider = f"http://{HOST}:{server.server_port}/token"
-        yield replace(found, doors={**found.doors, "PROVIDER": provider, "FOLDER": str(folder)})
+        yield replace(found, doors={**found.doors, "PROVIDER": provider})
         server.shutdown()
 
 
@@ -114,7 +114,7 @@ REFUSED: list[tuple[str, Callable[[Secured], dict[str, str]], type[SnapkafkaErro
     ("sasl", lambda it: by_token(it, it.provider, "wrong"), AuthenticationError),
     ("sasl", lambda it: by_token(it, f"file:{it.folder}/expired"), AuthenticationError),
     ("sasl", lambda it: it.by_password("SCRAM-SHA-256"), MechanismError),  # the broker has it not
-    ("sasl", lambda it: it.by_password(SSL_CA_LOCATION=it.certificates.other), CertificateError),
+    ("sasl", lambda it: it.by_password(SSL_CA_LOCATION=f"{it.folder}/other.pem"), CertificateError),
     ("mutual", lambda it: it.by_certificate("unknown"), CertificateError),
     ("mutual", lambda it: it.by_certificate(""), CertificateError),
     ("sasl", lambda it: {}, BrokerUnavailableError),  # a wrong protocol, as are the next two

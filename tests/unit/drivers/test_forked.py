@@ -165,10 +165,10 @@ async def test_a_certificate_is_checked(tmp_path: Path, door: Door, host: str, p
         writer.close()
 
     of_server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    certificates = make_certificates(tmp_path)  # that of the server is of localhost and 127.0.0.1
-    of_server.load_cert_chain(certificates.server, certificates.server_key)
+    make_certificates(tmp_path)  # that of the server is of localhost and 127.0.0.1
+    of_server.load_cert_chain(tmp_path / "server.pem", tmp_path / "server_key.pem")
     server = await asyncio.start_server(serve, "0.0.0.0", 0, ssl=of_server)
-    port, context = server.sockets[0].getsockname()[1], ssl.create_default_context(cafile=certificates.ca)
+    port, context = server.sockets[0].getsockname()[1], ssl.create_default_context(cafile=tmp_path / "ca.pem")
     connection = AIOKafkaConnection(host, port, security_protocol="SSL", ssl_context=context)
     try:
         if passes:

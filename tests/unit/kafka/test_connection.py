@@ -220,16 +220,21 @@ def test_what_is_wrong_is_named_with_its_setting(
 
 
 def test_certificates_in_the_form_of_each_client(tmp_path: Path) -> None:
-    pem = make_certificates(tmp_path)
-    files = {"CA": pem.ca, "CERTIFICATE": pem.client, "KEY": pem.client_key}
-    settings = TLS | {f"SSL_{of}_LOCATION": file for of, file in files.items()}
+    make_certificates(tmp_path)
+
+    def pem(name: str) -> str:
+        return (tmp_path / f"{name}.pem").read_text()
+
+    key = {"SSL_KEY_LOCATION": f"{tmp_path}/client_key.pem"}
+    settings = TLS | key | {"SSL_CA_LOCATION": f"{tmp_path}/ca.pem"}
+    settings |= {"SSL_CERTIFICATE_LOCATION": f"{tmp_path}/client.pem"}
     found = read(settings)
     assert found.for_aiokafka()["ssl_context"].check_hostname
     java = found.for_java()
-    assert java["ssl.keystore.certificate.chain"] == Path(pem.client).read_text().strip()
-    assert java["ssl.keystore.key"] == Path(pem.client_key).read_text().strip()
-    assert java["ssl.truststore.certificates"] == Path(pem.ca).read_text()
-    assert found.for_librdkafka()["ssl.key.location"] == pem.client_key
+    assert java["ssl.keystore.certificate.chain"] == pem("client").strip()
+    assert java["ssl.keystore.key"] == pem("client_key").strip()
+    assert java["ssl.truststore.certificates"] == pem("ca")
+    assert found.for_librdkafka()["ssl.key.location"] == key["SSL_KEY_LOCATION"]
 
     lax = read(settings | {"SSL_ENDPOINT_IDENTIFICATION_ALGORITHM": ""})
     assert not lax.for_aiokafka()["ssl_context"].check_hostname
@@ -237,9 +242,9 @@ def test_certificates_in_the_form_of_each_client(tmp_path: Path) -> None:
     assert lax.for_librdkafka()["ssl.endpoint.identification.algorithm"] == "none"
 
     for wrong, named in (
-        (settings | {"SSL_KEY_LOCATION": pem.unknown_key}, "KEY_VALUES_MISMATCH"),
-        (TLS | {"SSL_KEY_LOCATION": pem.client_key}, r"ssl\.certificate\.location"),
-        (TLS | {"SSL_CA_LOCATION": str(tmp_path / "names")}, "NO_CERT"),
+        (settings | {"SSL_KEY_LOCATION": f"{tmp_path}/unknown_key.pem"}, "KEY_VALUES_MISMATCH"),
+        (TLS | key, r"ssl\.certificate\.location"),
+        (TLS | {"SSL_CA_LOCATION": f"{tmp_path}/names"}, "NO_CERT"),
     ):
         with pytest.raises(CertificateError, match=named):
             read(wrong)

@@ -26,8 +26,8 @@ async def alone(tmp_path: Path, *, tls: bool, files: int) -> AsyncIterator[tuple
     """The service in a process that may open 1,024 files, or `files` if it asks for them: its port, and its log."""
     settings: dict[str, object] = {"port": 0, "header_s": HEADER_S}
     if tls:
-        certificates = make_certificates(tmp_path)
-        settings |= {"certificate": certificates.server, "key": certificates.server_key}
+        make_certificates(tmp_path)
+        settings |= {"certificate": f"{tmp_path}/server.pem", "key": f"{tmp_path}/server_key.pem"}
     log = tmp_path / "service.log"
     command = [
         sys.executable,
