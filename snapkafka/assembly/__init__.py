@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from .ledger import Desk
     from .manifest import check_entries
     from .order import HandOverError
-    from .pipeline import isolation_of
     from .schemas import SCHEMAS, columns, comment, schema
     from .spark.session import session
     from .spec import OPTIONS, JobResult, JobSpec, as_file, changed, read_system

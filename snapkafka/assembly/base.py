@@ -4,7 +4,7 @@ work."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from snapkafka.checks import KINDS, CutView, Keeping, LogBounds, bounds_findings, witness_of
@@ -34,7 +34,7 @@ class Base:
 
     parts: tuple[Manifest, ...]
     starts: Mapping[TopicPartition, int]
-    seams: Mapping[TopicPartition, SenderEnd] = field(default_factory=dict)
+    seams: Mapping[TopicPartition, SenderEnd]
 
     @property
     def parent(self) -> Manifest:
@@ -63,33 +63,21 @@ def base_or_whole(
         UnknownSnapshotError, BadInputError, StorageError: it cannot build on its parent, and it is assembled already:
             others may build on its rows.
     """
+    if captured.type != "incremental":
+        return None, ""
     try:
-        base = _base(store, captured, ledger, isolation)
-        for part in base.parts if base is not None else ():
+        parent = store.read(captured.parent)
+        if why := next(_obstacles(captured, parent, ledger, isolation), ""):
+            raise BadInputError(f"snapshot {captured.id} cannot build on {parent.id}: {why}", hint=FULL)
+        parts = (*state_parents(store, parent), parent)
+        for part in parts:
             require_state(store, part, hashed=True)
     except (UnknownSnapshotError, BadInputError, StorageError) as error:  # no such parent, or an unfit one
         if store.has(captured.id):
             raise
         return None, error.message
-    return base, ""
-
-
-def _base(store: Store, captured: Captured, ledger: LedgerEntry, isolation: str) -> Base | None:
-    if captured.type != "incremental":
-        return None
-    try:
-        parent = store.read(captured.parent)
-    except UnknownSnapshotError as error:
-        raise UnknownSnapshotError(
-            f"snapshot {captured.id} builds on {captured.parent or 'no other'}, which is not assembled in {store}",
-            hint=f"`snapkafka assemble {captured.parent}` first, into the same storage; else {FULL}",
-        ) from error
-    if why := next(_obstacles(captured, parent, ledger, isolation), ""):
-        raise BadInputError(
-            f"snapshot {captured.id} cannot build on {parent.id}: {why}", hint=f"{FULL}, and build on that"
-        )
     starts = _starts(captured, parent)
-    return Base(parts=(*state_parents(store, parent), parent), starts=starts, seams=_seams(parent, starts))
+    return Base(parts=parts, starts=starts, seams=_seams(parent, starts)), ""
 
 
 def view_on(base: Base | None, view: CutView, triggered_ms: int) -> CutView:
@@ -129,7 +117,7 @@ def _obstacles(captured: Captured, parent: Manifest, ledger: LedgerEntry, isolat
     if parent.verdict not in GOOD:
         yield f"it is {parent.verdict}"
     if parent.isolation != isolation:
-        yield f"it was read with {parent.isolation or 'no isolation that is known'}, and not with {isolation}"
+        yield f"it was read with {parent.isolation}, and not with {isolation}"
     ours, settled = changelogs_by_place(captured), _settled(parent)
     for place, theirs in changelogs_by_place(parent.captured).items():
         what = f"table {theirs.table} of app {theirs.app} (changelog {theirs.topic}[{theirs.partition}])"

@@ -9,16 +9,14 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 import msgspec
 
-from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, OutputError, SnapkafkaError
+from snapkafka.errors import BadInputError, OutputError
 from snapkafka.runtime.extras import require_engine
 from snapkafka.runtime.signals import Interrupted, exit_status
 
@@ -26,7 +24,7 @@ from .interrupts import interrupted_by
 from .job import Job
 from .pipeline import assemble, verify
 from .spark_errors import as_ours
-from .spec import OPTIONS, JobError, JobReport, JobSpec, changed
+from .spec import OPTIONS, JobError, JobReport, JobSpec
 
 #: The engine of the job as a program of its own (`spark-submit`), where neither a flag nor a file names another.
 PROGRAM_ENGINE: Final = "spark"
@@ -61,22 +59,17 @@ def spec_of(given: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
     Raises:
         BadInputError: the file cannot be read, or one of its fields is unknown or invalid.
     """
-    spec = _read(given.spec) if given.spec else JobSpec(engine=PROGRAM_ENGINE)
+    fields = {"engine": PROGRAM_ENGINE}
+    fields |= {it.field: environ[it.env] for it in OPTIONS.values() if environ.get(it.env)}
     flags = {name: getattr(given, name) for name in FLAGS if getattr(given, name) is not None}
-    unset = (option for option in OPTIONS.values() if option.env and not getattr(spec, option.field))
-    variables = {option.field: environ[option.env] for option in unset if environ.get(option.env)}
-    return changed(spec, **(variables | flags))
-
-
-def _read(path: str) -> JobSpec:
     try:
-        found = msgspec.json.decode(Path(path).read_bytes(), type=dict)
-        return msgspec.convert({"engine": PROGRAM_ENGINE, **found}, JobSpec)
+        found = msgspec.json.decode(Path(given.spec).read_bytes(), type=dict) if given.spec else {}
+        return msgspec.convert(fields | found | flags, JobSpec)
     except OSError as error:
-        raise BadInputError(f"{path} cannot be read: {error.strerror}", field="spec") from error
+        raise BadInputError(f"{given.spec} cannot be read: {error.strerror}", field="spec") from error
     except msgspec.MsgspecError as error:
         raise BadInputError(
-            f"{path}: {error}", hint="docs/reference/settings.md lists its fields", field="spec"
+            f"{given.spec}: {error}", hint="docs/reference/settings.md lists its fields", field="spec"
         ) from None
 
 
@@ -85,21 +78,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     # We report an unavailable broker ourselves, once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    with ExitStack() as stack:
-        output = sys.stdout
-        try:  # before the work, so that it is not done in vain
-            if options.result:
-                output = stack.enter_context(Path(options.result).open("w", encoding="utf-8"))
-            return _run(options, output)
-        except OSError as error:
-            what = f"{options.result} cannot be written: {error.strerror}"
-            failed = OutputError(what, hint="check the path and its rights", field="result")
-            return _failed(failed, options, output)
-        except Interrupted as interrupted:
-            return _interrupted(interrupted.number)
+    try:
+        _print("", options.result)  # before the work, so that it is not done in vain
+        report = _done(options)
+        _print(_text(report), options.result)
+    except OSError as error:
+        what = f"{options.result} cannot be written: {error.strerror}"
+        failed = OutputError(what, hint="check the path and its rights", field="result")
+        report = JobReport(error=JobError.of(failed))
+        _print(_text(report))
+    except Interrupted as interrupted:
+        _print_line(f"interrupted by {interrupted.number.name}; nothing half-written is left")
+        return exit_status(interrupted.number)
+    if report.error is not None and not options.quiet:
+        message, hint = (" ".join(text.split()) for text in (report.error.message, report.error.hint))
+        _print_line(f"error: {message}\n       {hint}")
+    return report.exit_status
 
 
-def _run(options: argparse.Namespace, output: TextIO) -> int:
+def _done(options: argparse.Namespace) -> JobReport:
     try:
         spec = spec_of(options)
         require_engine(spec.engine)  # before a broker is asked
@@ -107,31 +104,22 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
         results = verify(job) if spec.manifests else assemble(job)
     except Exception as error:
         if (number := interrupted_by()) is not None:
-            return _interrupted(number)
-        return _failed(as_ours(error, _print_line), options, output)
+            raise Interrupted(number) from error
+        return JobReport(error=JobError.of(as_ours(error, _print_line)))
     failed = tuple(JobError.of(error, name) for name, error in job.failed.items())
-    _print(JobReport(snapshots=tuple(results), failed=failed), output)
-    if failed:
-        return failed[0].exit_status
-    return EXIT_OK if all(result.good for result in results) else EXIT_NOT_GOOD
-
-
-def _failed(error: SnapkafkaError, options: argparse.Namespace, output: TextIO) -> int:
-    _print(JobReport(error=JobError.of(error)), output)
-    if not options.quiet:
-        message, hint = (" ".join(text.split()) for text in (error.message, error.hint))
-        _print_line(f"error: {message}\n       {hint}")
-    return error.exit_status
-
-
-def _interrupted(number: int) -> int:
-    _print_line(f"interrupted by {signal.Signals(number).name}; nothing half-written is left")
-    return exit_status(number)
+    return JobReport(snapshots=tuple(results), failed=failed)
 
 
 def _print_line(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _print(report: JobReport, output: TextIO) -> None:
-    print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode(), file=output)
+def _print(text: str, result: str = "") -> None:
+    if result:
+        Path(result).write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
+
+
+def _text(report: JobReport) -> str:
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"

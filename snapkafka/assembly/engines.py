@@ -36,30 +36,27 @@ class Chosen(ExitStack):
             BadInputError: the options name the embedded engine, and the work has a part that Spark alone does.
             DependencyMissingError: the engine is not installed.
         """
-        missing, needed = missing_of("embedded"), ""
-        if missing:
+        asked, needed = self._job.spec.engine, ""
+        if missing := missing_of("embedded"):
             needed = f"anything without {missing[0]}"
         elif offsets > OFFSETS_MAX:
             needed = f"{offsets:,} offsets (at most {OFFSETS_MAX:,})"
-        if self._job.spec.engine != "spark" and not needed:
+        if asked != "spark" and not needed:
             from .embedded import EmbeddedEngine
 
             try:
                 return work(EmbeddedEngine(self._job))
             except HandOverError as reason:
                 needed = str(reason)
-        return work(self._for(needed, offsets))
-
-    def _for(self, reason: str, offsets: int) -> Engine:
-        if self._job.spec.engine == "embedded":
+        if asked == "embedded":
             raise BadInputError(
-                f"the embedded engine does not do {reason}", hint="leave --engine at auto, or set it to spark"
+                f"the embedded engine does not do {needed}", hint="leave --engine at auto, or set it to spark"
             )
-        if self._job.spec.engine == "auto":
-            self._job.notify(f"taking Spark: the embedded engine does not do {reason}")
-        require_extra("spark", f"Spark (for {reason})" if reason else "Spark")
+        if asked == "auto":
+            self._job.notify(f"taking Spark: the embedded engine does not do {needed}")
+        require_extra("spark", f"Spark (for {needed})" if needed else "Spark")
         if self._spark is None:
             from .spark.engine import spark_engine
 
             self._spark = self.enter_context(spark_engine(self._job, offsets))
-        return self._spark
+        return work(self._spark)

@@ -20,11 +20,10 @@ from snapkafka.errors import (
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import InvariantEntry, LedgerEntry
 
-from .cluster import DEFAULT_ISOLATION
 from .interrupts import interrupted_by
 from .invariant_files import load, parse_parameters
 from .spark_errors import as_ours
-from .spec import JobSpec, changed
+from .spec import JobSpec
 from .values.avro import read_schemas
 from .values.decoder import PLAIN, Decoding
 from .values.registry import Registry
@@ -35,8 +34,8 @@ OF_ALL: Final = (BrokerUnavailableError, LedgerUnusableError, DependencyMissingE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How the log of one snapshot is read: the options of the job, with an isolation, and the ledger whose headers are
-    ours, with the times of the processes' reports."""
+    """How the log of one snapshot is read: options of the job, and the ledger whose headers are ours, with the times of
+    the processes' reports."""
 
     spec: JobSpec
     ledger: LedgerEntry
@@ -89,12 +88,3 @@ class Job:
         spec, schemas = self.spec, read_schemas(self.spec.avro)
         registry = Registry(spec.schema_registry, os.environ) if spec.schema_registry else None
         return Decoding(codecs=spec.codecs, unpickle=spec.unpickle, avro=schemas, registry=registry)
-
-    @property
-    def isolation(self) -> str:
-        return self.spec.isolation or DEFAULT_ISOLATION
-
-    def settings(self, ledger: LedgerEntry, isolation: str) -> Settings:
-        """Return the settings by which the log of a snapshot is read."""
-        spec = changed(self.spec, isolation=isolation, bootstrap=self.connection().bootstrap)
-        return Settings(spec=spec, ledger=ledger, decoding=self.decoding)

@@ -17,18 +17,18 @@ from snapkafka.kafka.cluster.external_groups import external_readers, still_open
 from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.manifest import InvariantEntry, Manifest, OpenEntry, TableEntry
 from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.store import Store, open_manifest, open_store, read_manifest, require_state, state_parents
+from snapkafka.store import open_manifest, open_store, read_manifest, require_state, state_parents
 from snapkafka.units import format_bytes
 
 from .base import base_or_whole, require_offsets, view_on
-from .cluster import DEFAULT_ISOLATION, ask_once, look, require_same_topics
+from .cluster import ask_once, look, require_same_topics
 from .engines import Chosen
 from .invariants import check, published, require_valid
-from .job import Job
+from .job import Job, Settings
 from .ledger import Desk
 from .manifest import Task, judged
 from .order import offsets_in
-from .spec import JobResult
+from .spec import JobResult, changed
 from .stored_tables import compare
 
 # --- Assembly -------------------------------------------------------------------------------------------------------
@@ -43,30 +43,31 @@ def assemble(job: Job) -> list[JobResult]:
         raise BadInputError("no snapshot is named", hint="add --snapshot ID; `snapkafka list` shows them")
     require_valid(job.sql[1])
     with Desk(job.connection(), spec.namespace) as desk, Chosen(job) as engine:
-        given, results = _store(spec.storage) if spec.storage else None, []
-        named = sorted(set(map(desk.captured, spec.snapshots)), key=lambda captured: captured.epoch)
+        results, named = (
+            [],
+            sorted(set(map(desk.captured, spec.snapshots)), key=lambda captured: captured.epoch),
+        )
         for captured in named:
             with job.of(captured.id, alone=len(named) == 1):
-                store = given if given is not None else _store(captured.storage)
-                results.append(_assembled(job, engine, desk, captured, store))
+                results.append(_assembled(job, engine, desk, captured))
     return results
 
 
-def _assembled(job: Job, engine: Chosen, desk: Desk, captured: Captured, store: Store) -> JobResult:
+def _assembled(job: Job, engine: Chosen, desk: Desk, captured: Captured) -> JobResult:
     """Assemble one snapshot. What can be refused is refused before an engine takes its seconds to start."""
-    wanted, asked = job.sql
-    began = time.monotonic()
-    ledger = desk.ledger(captured)
-    base, why_full = base_or_whole(store, captured, ledger, isolation=job.isolation)
-    view = view_on(base, desk.look(captured, job.isolation), ledger.triggered_ms)
+    spec, (wanted, asked), began = job.spec, job.sql, time.monotonic()
+    store, ledger = open_store(spec.storage or captured.storage), desk.ledger(captured)
+    store.check_writable()
+    base, why_full = base_or_whole(store, captured, ledger, isolation=spec.isolation)
+    view = view_on(base, desk.look(captured, spec.isolation), ledger.triggered_ms)
     require_offsets(view)
     task = Task(
         view=view,
-        settings=job.settings(ledger, job.isolation),
+        settings=Settings(spec=spec, ledger=ledger, decoding=job.decoding),
         store=store,
         base=base,
         wanted=wanted,
-        facts=desk.facts(captured, job.spec.sinks),
+        facts=desk.facts(captured, spec.sinks),
         require_same_log=lambda: desk.require_same_topics(view),
     )
     offsets = offsets_in(reading_ranges(view))
@@ -87,12 +88,6 @@ def _assembled(job: Job, engine: Chosen, desk: Desk, captured: Captured, store: 
     )
 
 
-def _store(uri: str) -> Store:
-    store = open_store(uri)
-    store.check_writable()
-    return store
-
-
 def in_words(found: Manifest, offsets: int, seconds: float, tables: Sequence[TableEntry] = ()) -> str:
     """Return what the work on a snapshot came to: offsets that were read, tables that were written, checks."""
     parts = [f"read {offsets:,} offsets"]
@@ -106,36 +101,16 @@ def in_words(found: Manifest, offsets: int, seconds: float, tables: Sequence[Tab
 # --- Verification ---------------------------------------------------------------------------------------------------
 
 
-def isolation_of(manifest: Manifest, asked: str) -> str:
-    """Return the isolation by which to read the log of a snapshot again: as for its tables, because otherwise it is
-    another log.
-
-    Args:
-        asked: the isolation in the command; empty: none.
-
-    Raises:
-        BadInputError: the command names another one than the manifest.
-    """
-    if asked and manifest.isolation and asked != manifest.isolation:
-        raise BadInputError(
-            f"snapshot {manifest.id} was assembled with {manifest.isolation}, and cannot be verified with {asked}",
-            hint="leave --isolation out",
-        )
-    return asked or manifest.isolation or DEFAULT_ISOLATION
+def settings_of(job: Job, manifest: Manifest) -> Settings:
+    """Return how to read the log of a snapshot again: as for its tables, because otherwise it is another log."""
+    spec = changed(job.spec, isolation=manifest.isolation)
+    return Settings(spec=spec, ledger=manifest.ledger, decoding=job.decoding)
 
 
-def invariants_of(
-    before: Iterable[InvariantEntry], given: tuple[InvariantEntry, ...], *, record: bool
-) -> tuple[InvariantEntry, ...]:
-    """Return the invariants to run again: without others named, those of the manifest, as they were run `before`.
-
-    A verdict for the ledger leaves none of them out: a snapshot where one failed would be good again. One of the same
-    name replaces it.
-    """
-    if given and not record:
-        return given
-    named = {it.name for it in given}
-    return (*given, *(it for it in before if it.name not in named))
+def invariants_of(before: Iterable[InvariantEntry], given: Iterable[InvariantEntry]) -> list[InvariantEntry]:
+    """Return the invariants to run: those that were run `before`, or the snapshot where one failed would be good again,
+    and those that are given; one of the same name replaces it."""
+    return [*{it.name: it for it in (*before, *given)}.values()]
 
 
 def verify(job: Job) -> list[JobResult]:
@@ -151,17 +126,17 @@ def verify(job: Job) -> list[JobResult]:
 def _verified(job: Job, engine: Chosen, path: str) -> JobResult:
     spec, connection, began = job.spec, job.connection(), time.monotonic()
     store, manifest = read_manifest(path)
+    settings = settings_of(job, manifest)
     if spec.tables:  # what is gone, or is not what was built on, is refused before an engine starts
         state_parents(store, manifest)
         require_state(store, manifest)
     name = open_manifest(path)[1]
     # The place is one that leads there from wherever it is read later.
     place, sha256 = store.place(name), store.sha256(name)
-    isolation, since_ms = isolation_of(manifest, spec.isolation), manifest.ledger.triggered_ms
-    captured = manifest.captured
+    captured, since_ms = manifest.captured, manifest.ledger.triggered_ms
 
     async def asked(admin: KafkaTopicAdmin) -> tuple[CutView, tuple[OpenEntry, ...]]:
-        view = await look(admin, captured, isolation=isolation, triggered_ms=since_ms)
+        view = await look(admin, captured, isolation=manifest.isolation, triggered_ms=since_ms)
         return view, await external_readers(admin, captured, sinks=spec.sinks)
 
     view, seen = asyncio.run(ask_once(connection, asked))
@@ -169,9 +144,8 @@ def _verified(job: Job, engine: Chosen, path: str) -> JobResult:
     compared = [] if spec.tables else ["stored tables were not compared with the log (`tables` does that)"]
     if not spec.record:  # else what is recorded now counts
         compared += not_compared(StoredManifest.of(store, manifest), _ledger_of(manifest, connection))
-    wanted = invariants_of(manifest.invariants, job.sql[0], record=spec.record)
+    wanted = invariants_of(manifest.invariants, job.sql[0])
     offsets = offsets_in(reading_ranges(view))
-    settings = job.settings(manifest.ledger, isolation)
     with tempfile.TemporaryDirectory(prefix="snapkafka-") as scratch:
         into = open_store(scratch) if wanted or spec.tables else None
         computed, found = engine.do(offsets, lambda it: it.verify(view, settings, wanted, into))
@@ -181,7 +155,7 @@ def _verified(job: Job, engine: Chosen, path: str) -> JobResult:
     sources = {*spec.sources, *(entry.topic for entry in manifest.external if entry.declared)}
     strict = spec.strict or manifest.strict
     judgement = judged(captured, found, groups, sources=sources, strict=strict)
-    checked = replace(manifest, isolation=isolation, **judgement)
+    checked = replace(manifest, **judgement)
     job.notify(in_words(checked, offsets, time.monotonic() - began))
     if spec.record:
         with Desk(connection, manifest.namespace) as desk:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from snapkafka.checks import CutView
 from snapkafka.manifest import LedgerEntry
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut
-from snapkafka.protocol.offsets import TornEvent
 from snapkafka.protocol.records import Position, TopicPartition
 from snapkafka.wire.headers import HEADER
 
@@ -43,47 +42,34 @@ def input_codecs(source: InputCut) -> Codecs:
 def message_row(view: CutView, record: Record, source: InputCut, decoder: Decoder) -> dict[str, Any]:
     """Return the row of a message in flight to the app of an input."""
     texts = decoder.texts(record.log.topic, record.key, record.value, input_codecs(source))
-    at_ms, headers = record.timestamp_ms, other_headers(record)
-    return {
+    row, at_ms = input_row(record), record.timestamp_ms
+    last = {it["key"]: it["value"] for it in row["headers"]}
+    return row | {
         "sender": record.log.process,
         "sender_app": view.processes[record.log.process].app,
         "receiver_app": source.app,
-        "topic": record.log.topic,
-        "partition": record.log.partition,
-        "offset": record.offset,
         "seq": record.log.seq,
         "key": texts.key,
         "value": texts.value,
-        "key_raw": record.key,
-        "value_raw": record.value,
-        "headers": headers,
-        "headers_text": [
-            (it["key"], _text_in(it["value"])) for it in {it["key"]: it for it in headers}.values()
-        ],
+        "headers_text": [(name, _text_in(value)) for name, value in last.items()],
         "timestamp": UNIX_EPOCH + timedelta(milliseconds=at_ms) if 0 <= at_ms <= LAST_MS else None,
-        "timestamp_ms": at_ms,
-        "timestamp_type": TIMESTAMP_TYPE_NAMES.get(record.timestamp_type),
         "why_undecoded": texts.why_undecoded,
     }
 
 
 def input_row(record: Record) -> dict[str, Any]:
-    """Return the row of an external record that was still to be read, byte by byte."""
+    """Return the row of an external record that was still to be read, byte by byte, without our header: of the others
+    order, repeated keys and null values stay."""
     return {
         "topic": record.log.topic,
         "partition": record.log.partition,
         "offset": record.offset,
         "key_raw": record.key,
         "value_raw": record.value,
-        "headers": other_headers(record),
+        "headers": [{"key": name, "value": value} for name, value in record.headers if name != HEADER],
         "timestamp_ms": record.timestamp_ms,
         "timestamp_type": TIMESTAMP_TYPE_NAMES.get(record.timestamp_type),
     }
-
-
-def other_headers(record: Record) -> list[dict[str, Any]]:
-    """Return the headers that are not ours: order, repeated keys and null values stay."""
-    return [{"key": name, "value": value} for name, value in record.headers if name != HEADER]
 
 
 def _text_in(raw: bytes | None) -> str | None:
@@ -140,16 +126,10 @@ def process_rows(view: CutView, ledger: LedgerEntry) -> list[dict[str, Any]]:
         | {
             "triggered_at": _at(ledger.triggered_ms),
             "reported_at": _at(times.get(cut.report, 0)),
-            "running": [asdict(event) for event in cut.running],
-            "torn": [_torn(event) for event in cut.torn],
+            "torn": [asdict(event) | {"table_name": event.table} for event in cut.torn],
         }
         for cut in view.captured.processes
     ]
-
-
-def _torn(event: TornEvent) -> dict[str, Any]:
-    found = asdict(event)
-    return found | {"table_name": found.pop("table")}
 
 
 def _at(ms: int) -> datetime | None:

@@ -13,14 +13,14 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from snapkafka.checks.verdict import GOOD
-from snapkafka.errors import BadInputError, Reported, SnapkafkaError
+from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, Reported, SnapkafkaError
 from snapkafka.manifest import CheckEntry, ExternalEntry, Manifest, OpenEntry, OutsiderEntry, RestorableEntry
 from snapkafka.options import option, options_of
 from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.snapshots import Unread
 from snapkafka.verbs import Result, Where
 
-from .cluster import AROUND_MAX, AROUND_RECORDS, ISOLATIONS
+from .cluster import AROUND_MAX, AROUND_RECORDS, DEFAULT_ISOLATION, ISOLATIONS
 
 #: What reads the log, writes tables and runs the checks.
 ENGINES: Final = ("auto", "embedded", "spark")
@@ -53,7 +53,9 @@ class JobSpec(Where, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     parameters: Annotated[
         tuple[str, ...], option("--set NAME=VALUE", "Parameter of the SQL. Repeatable.")
     ] = ()
-    isolation: Annotated[str, option("", "read_uncommitted also counts aborted transactions.")] = ""
+    isolation: Annotated[str, option("", "read_uncommitted also counts aborted transactions.")] = (
+        DEFAULT_ISOLATION
+    )
     sinks: Annotated[tuple[str, ...], option("", "Groups that write nothing back to inputs, or *.")] = ()
     sources: Annotated[
         tuple[str, ...], option("", "Topics fed from outside, not by readers of the apps' output.")
@@ -83,7 +85,7 @@ class JobSpec(Where, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     ui: Annotated[bool, option("", "Serve Spark's web page while it runs.")] = False
 
     def __post_init__(self) -> None:
-        if self.isolation not in ("", *ISOLATIONS):
+        if self.isolation not in ISOLATIONS:
             raise BadInputError(
                 f"isolation is invalid: {self.isolation!r}", hint=f"it can be {' or '.join(ISOLATIONS)}"
             )
@@ -239,3 +241,10 @@ class JobReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     snapshots: tuple[JobResult, ...] = ()
     failed: tuple[JobError, ...] = ()
     error: JobError | None = None
+
+    @property
+    def exit_status(self) -> int:
+        for error in (self.error, *self.failed):
+            if error is not None:
+                return error.exit_status
+        return EXIT_OK if all(result.good for result in self.snapshots) else EXIT_NOT_GOOD

@@ -102,8 +102,7 @@ def test_traces_would_be_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         row | {"headers": row["headers"][:1], "value": b"1"} if row["offset"] == MARKER_SEQ else row
         for row in taken()
     ]
-    whole = [{"key": wire.HEADER, "value": b""}]
-    monkeypatch.setattr(rows_of, "other_headers", lambda it: whole)
+    monkeypatch.setattr(rows_of, "HEADER", "of nobody")
     found = traces(tables_of(tmp_path, CutView(captured()), blind))
     assert {"state.key_raw", "state.changelog_offset", "messages.headers"} <= set(found)
     assert found.count("state.key_raw") == 3, "a plain table, sets, windows"

@@ -27,10 +27,6 @@ ANSWER_BYTES_MAX: Final = 8_000_000
 #: Bytes that begin with a zero byte by chance may have any number: a process asks for no more.
 NUMBERS_MAX: Final = 500
 
-REJECTS: Final = "the registry does not give it out"
-GARBAGE: Final = "the registry's answer cannot be read"
-UNKNOWN: Final = "the registry does not have it"
-CIRCLE: Final = "its references form a circle"
 MANY: Final = f"more numbers occur than the {NUMBERS_MAX} that a registry is asked for"
 
 AGAIN: Final = "check its URL and rights, and run this again; without the option values stay bytes"
@@ -84,7 +80,7 @@ class Registry:
             needs: dict[str, str] = {}
             try:
                 found = self._answer(f"/schemas/ids/{number}")
-                self._gather(found, needs, ())
+                self._gather(found, needs)
             except _MissingError as error:
                 self._schemas[number] = str(error)
             else:
@@ -92,15 +88,15 @@ class Registry:
                 self._schemas[number] = Schema(found.schema, kind, tuple(needs.values()))
         return self._schemas[number]
 
-    def _gather(self, found: _Answer, needs: dict[str, str], above: tuple[str, ...]) -> None:
+    def _gather(self, found: _Answer, needs: dict[str, str]) -> None:
         """Add the schemas to which a schema refers to `needs`, deepest first."""
         for it in found.references or ():
             path = f"/subjects/{urllib.parse.quote(it.subject, safe='')}/versions/{it.version}"
-            if path in above:
-                raise _MissingError(CIRCLE)
             if path not in needs:
+                needs[path] = ""  # a circle ends here, and its schema cannot be parsed
                 other = self._answer(path)
-                self._gather(other, needs, (*above, path))
+                self._gather(other, needs)
+                del needs[path]
                 needs[path] = other.schema
 
     def _answer(self, path: str) -> _Answer:
@@ -113,15 +109,13 @@ class Registry:
         except urllib.error.HTTPError as error:
             with error:
                 status = error.code
-            if status == 404:
-                raise _MissingError(UNKNOWN) from None
             if status < 500 and status not in (401, 407, 408, 429):
-                raise _MissingError(REJECTS) from None
+                raise _MissingError(f"the registry does not give it out: status {status}") from None
             raise StorageError(f"the schema registry fails: status {status}", hint=AGAIN) from None
         except (OSError, http.client.HTTPException):
             raise StorageError("the schema registry does not answer", hint=AGAIN) from None
         except (msgspec.DecodeError, ValueError, RecursionError):
-            raise _MissingError(GARBAGE) from None
+            raise StorageError("the schema registry fails: its answer cannot be read", hint=AGAIN) from None
 
 
 def _parts(url: str) -> urllib.parse.SplitResult:

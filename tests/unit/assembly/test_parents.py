@@ -151,7 +151,7 @@ def _file(store: LocalStore, snapshot: str) -> Path:
 @pytest.mark.parametrize(
     ("broken", "error", "said"),
     [
-        (lambda it: it.manifest_path("tuesday").unlink(), UnknownSnapshotError, "builds on tuesday"),
+        (lambda it: it.manifest_path("tuesday").unlink(), UnknownSnapshotError, "tuesday is not assembled"),
         (lambda it: it.manifest_path("tuesday").write_text("{"), BadInputError, "is not JSON"),
         (lambda it: _file(it, "tuesday").write_text("rows"), StorageError, "tuesday: file .* has 4 bytes"),
         (lambda it: it.manifest_path("monday").unlink(), StorageError, "tuesday builds on monday, which"),
@@ -220,7 +220,8 @@ def test_what_was_kept_since_the_cut_of_the_parent_is_asked_where_it_stands_for_
     def base(then: tuple[Retention, ...]) -> Base:
         ledger = dataclasses.replace(example().ledger, triggered_ms=100)
         before = dataclasses.replace(captured("monday", 1, cut(3)), retention=then)
-        return Base(parts=(dataclasses.replace(example(), ledger=ledger, captured=before),), starts={HERE: 3})
+        parent = dataclasses.replace(example(), ledger=ledger, captured=before)
+        return Base(parts=(parent,), starts={HERE: 3}, seams={})
 
     promised = base((Retention(topic="c", uncompacted_ms=40, tombstones_ms=50, retained_ms=-1),))
     assert since(None, 250) is None

@@ -6,15 +6,18 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from snapkafka.assembly import Job, JobSpec, entry, pipeline
-from snapkafka.assembly.pipeline import invariants_of
+from snapkafka.assembly.cluster import ISOLATIONS
+from snapkafka.assembly.pipeline import invariants_of, settings_of
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError, StorageError
 from snapkafka.manifest import InvariantEntry
+from tests.unit.base.test_manifest import example
 
 
 def job(**options: Any) -> Job:
@@ -31,22 +34,26 @@ def test_parameters_are_those_of_whatever_sql_there_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "record", "run"),
+    ("given", "run"),
     [
-        ((), False, ["money: 1", "token: 1"]),
-        ((), True, ["money: 1", "token: 1"]),
-        (("other",), False, ["other: 2"]),
-        (("other",), True, ["other: 2", "money: 1", "token: 1"]),
-        (("money",), True, ["money: 2", "token: 1"]),
+        ((), ["money: 1", "token: 1"]),
+        (("other",), ["money: 1", "token: 1", "other: 2"]),
+        (("money",), ["money: 2", "token: 1"]),
     ],
 )
-def test_a_verdict_for_the_ledger_leaves_no_invariant_out(
-    given: tuple[str, ...], record: bool, run: list[str]
-) -> None:
+def test_a_verification_leaves_no_invariant_out(given: tuple[str, ...], run: list[str]) -> None:
     """Else a snapshot whose invariant failed would be VERIFIED by naming another."""
     before = [InvariantEntry(name=it, sql="1") for it in ("money", "token")]
-    found = invariants_of(before, tuple(InvariantEntry(name=it, sql="2") for it in given), record=record)
+    found = invariants_of(before, [InvariantEntry(name=it, sql="2") for it in given])
     assert [f"{it.name}: {it.sql}" for it in found] == run
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_a_log_is_verified_as_it_was_read_for_the_tables(isolation: str) -> None:
+    """What was aborted is a part of one log and not of the other, whatever the options are by now."""
+    manifest = replace(example(), isolation=isolation)
+    for asked in ISOLATIONS:
+        assert settings_of(job(isolation=asked), manifest).spec.isolation == isolation
 
 
 def test_a_snapshot_that_cannot_be_verified_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from snapkafka.assembly.values import registry as client
 from snapkafka.assembly.values.avro import Schema
-from snapkafka.assembly.values.registry import CIRCLE, GARBAGE, UNKNOWN, Registry
+from snapkafka.assembly.values.registry import Registry
 from snapkafka.errors import BadInputError, StorageError
 
 ORDER = '{"type":"record","name":"Order","fields":[]}'
@@ -69,7 +69,9 @@ def asked(port: Port, *numbers: int, rights: str = "") -> list[Schema | str]:
 def test_a_schema_is_asked_for_once(port: Port) -> None:
     """What is said of one, also of a number that bytes have by chance, is true of no other."""
     port.answers = {"/schemas/ids/7": [(200, {"schema": ORDER})], "/schemas/ids/9": [(403, {})]}
-    assert asked(port, 9, 8, 7, 9, 8, 7) == [client.REJECTS, UNKNOWN, Schema(ORDER)] * 2
+    rejected, unknown, *rest = asked(port, 9, 8, 7, 9, 8, 7)
+    assert "403" in str(rejected) and "404" in str(unknown)
+    assert rest == [Schema(ORDER), rejected, unknown, Schema(ORDER)]
     assert port.asked == ["/schemas/ids/9", "/schemas/ids/8", "/schemas/ids/7"]
 
 
@@ -98,9 +100,10 @@ def test_one_that_is_gone_or_silent(listens: bool, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     "body", [b"<html>", b"[" * 9999, b'"\xff"', [], {}, {"schema": 7}, {"schema": ORDER, "references": [{}]}]
 )
-def test_an_answer_that_is_none(port: Port, body: Any) -> None:
+def test_an_answer_that_is_none_fails_the_assembly(port: Port, body: Any) -> None:
     port.answers["/schemas/ids/7"] = [(200, body)]
-    assert asked(port, 7) == [GARBAGE]
+    with pytest.raises(StorageError, match="cannot be read"):
+        asked(port, 7)
 
 
 def of(subject: str) -> dict[str, Any]:
@@ -116,7 +119,9 @@ def test_what_a_schema_refers_to_comes_before_it_and_once(port: Port) -> None:
         "/subjects/a/versions/1": [(200, {"schema": "a", "references": [of("a")]})],
         "/subjects/c/versions/1": [(200, {"schema": "c"})],
     }
-    assert asked(port, 7, 8, 9) == [Schema("top", needs=("c", "ab")), CIRCLE, UNKNOWN]
+    found = asked(port, 7, 8, 9)
+    assert found[:2] == [Schema("top", needs=("c", "ab")), Schema("top", needs=("a",))], "a circle ends"
+    assert "404" in str(found[2])
     assert port.asked.count("/subjects/c/versions/1") == 1
 
 

@@ -5,7 +5,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -13,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.assembly import changed, isolation_of
+from snapkafka.assembly import changed
 from snapkafka.assembly.spec import JobError
 from snapkafka.errors import (
     BadInputError,
@@ -173,14 +172,3 @@ def test_what_describes_the_system_is_read_from_a_file_that_is_named(
     monkeypatch.setenv("SNAPKAFKA_CONFIG", str(file))
     RUNNER.invoke(app, ["assemble", "mine"])
     assert job.spec.storage == "/of-the-file"
-
-
-def test_a_log_is_verified_as_it_was_read_for_the_tables() -> None:
-    """What was aborted is a part of one log and not of the other."""
-    manifest: Any = SimpleNamespace(id="friday", isolation="read_uncommitted")
-    assert isolation_of(manifest, "") == isolation_of(manifest, "read_uncommitted") == "read_uncommitted"
-    with pytest.raises(BadInputError):
-        isolation_of(manifest, "read_committed")
-    earlier: Any = SimpleNamespace(id="before that was said", isolation="")
-    assert isolation_of(earlier, "") == "read_committed"
-    assert isolation_of(earlier, "read_uncommitted") == "read_uncommitted"
