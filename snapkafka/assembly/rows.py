@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from snapkafka.checks import CutView
 from snapkafka.manifest import LedgerEntry
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut
+from snapkafka.protocol.offsets import TornEvent
 from snapkafka.protocol.records import Position, TopicPartition
 from snapkafka.wire.headers import HEADER
 
@@ -126,10 +127,15 @@ def process_rows(view: CutView, ledger: LedgerEntry) -> list[dict[str, Any]]:
         | {
             "triggered_at": _at(ledger.triggered_ms),
             "reported_at": _at(times.get(cut.report, 0)),
-            "torn": [asdict(event) | {"table_name": event.table} for event in cut.torn],
+            "torn": [_torn(event) for event in cut.torn],
         }
         for cut in view.captured.processes
     ]
+
+
+def _torn(event: TornEvent) -> dict[str, Any]:
+    found = asdict(event)
+    return found | {"table_name": found.pop("table")}
 
 
 def _at(ms: int) -> datetime | None:
