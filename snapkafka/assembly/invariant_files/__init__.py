@@ -108,19 +108,17 @@ def _read(where: Iterable[str]) -> list[tuple[Path, str]]:
 
 
 def _found(item: str, path: Path) -> list[Path]:
-    if path.is_dir():
-        found = sorted(path.glob("*.sql"))
-        if not found:
-            raise BadInputError(f"{item} holds no *.sql", hint=CHECK)
-        return found
     if path.is_file():
         return [path]
-    if item in ready_made():
-        return [Path(__file__).parent / f"{item}.sql"]
-    raise BadInputError(
-        f"there are no invariants at {item}",
-        hint=f"--invariants takes a folder, a file, or one of: {', '.join(ready_made())}",
-    )
+    found = sorted(path.glob("*.sql"))
+    if not path.is_dir() and item in ready_made():
+        found = [Path(__file__).parent / f"{item}.sql"]
+    if not found:
+        raise BadInputError(
+            f"there are no invariants at {item}",
+            hint=f"--invariants takes a folder with *.sql, a file, or one of: {', '.join(ready_made())}",
+        )
+    return found
 
 
 def _filled(path: Path, sql: str, parameters: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@ base64; a value of a union is the value alone. What JSON or Python does not have
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal, Rounded
 from io import BytesIO
@@ -47,18 +47,19 @@ def reader_of(schema: Schema) -> Callable[[bytes], str | None]:
             them.
     """
     names: dict[str, Any] = {}
+    words: set[str] = set()
     try:
         for need in schema.needs:
-            fastavro.parse_schema(json.loads(need), named_schemas=names)
+            fastavro.parse_schema(json.loads(need), named_schemas=names, expand=True)
         field = {"name": VALUE, "type": json.loads(schema.text)}
         whole = {"type": "record", "name": "SnapkafkaValue", "fields": [field]}
-        parsed: Any = fastavro.parse_schema(whole, named_schemas=names)
-        known: dict[str, bool | None] = {}
-        _has_bytes(parsed, names, known)
+        parsed: Any = fastavro.parse_schema(whole, named_schemas=names, expand=True)
+        _has_bytes(parsed, words)
     except Exception as error:  # of fastavro and of whatever stands in the place of a schema
         raise ValueError(f"{type(error).__name__}: {error}") from error
-    # The reader in C ends the process at some thousand levels, where the one in Python raises.
-    read = in_python.schemaless_reader if "" in known else fastavro.schemaless_reader
+    # A name that is still there is of a type that contains itself. At some thousand levels the reader in C ends the
+    # process, where the one in Python raises.
+    read = in_python.schemaless_reader if words & names.keys() else fastavro.schemaless_reader
 
     def decoded(raw: bytes) -> str | None:
         try:
@@ -74,30 +75,22 @@ def _plain(value: Any) -> Any:
     return f"{value:f}" if isinstance(value, Decimal) else msgspec.to_builtins(value)
 
 
-def _has_bytes(of: Any, names: Mapping[str, Any], known: dict[str, bool | None]) -> bool:
-    """Return whether each value of a type has a byte.
-
-    Args:
-        known: of a record; None: the walk is inside of it. One that contains itself is there by no name.
+def _has_bytes(of: Any, words: set[str]) -> bool:
+    """Return whether each value of a type has a byte; gather the types that are words.
 
     Raises:
         ValueError: the type has an array of items without bytes.
     """
-    if isinstance(of, list):
-        return bool([_has_bytes(branch, names, known) for branch in of])
     if isinstance(of, str):
-        return _has_bytes(names[of], names, known) if of in names else of != "null"
+        words.add(of)
+        return of != "null"
+    if isinstance(of, list):
+        return bool([_has_bytes(branch, words) for branch in of])
     if (kind := of["type"]) in ("record", "error"):
-        if (name := of["name"]) not in known:
-            known[name] = None
-            fields = [_has_bytes(field["type"], names, known) for field in of["fields"]]
-            known[name] = any(fields)
-        elif known[name] is None:
-            known[""] = True
-        return known[name] is not False
-    if kind in ("enum", "fixed"):
-        return bool(kind == "enum" or of["size"] > 0)
-    has_bytes = _has_bytes(of.get("items", of.get("values", kind)), names, known)
+        return True in [_has_bytes(field["type"], words) for field in of["fields"]]
+    if kind == "fixed":
+        return bool(of["size"] > 0)
+    has_bytes = _has_bytes(of.get("items", of.get("values", kind)), words)
     if kind == "array" and not has_bytes:
         raise ValueError("an array of items without bytes")
     return has_bytes or kind == "map"

@@ -279,9 +279,12 @@ def test_bytes_of_fixed_length_and_what_is_none() -> None:
     ],
 )
 def test_what_is_no_schema_or_has_items_without_bytes_is_refused(schema: Any) -> None:
-    """A few bytes may have any number of such items."""
-    with pytest.raises(ValueError, match=":"):
-        reader_of(Schema(json.dumps(schema)))
+    """A few bytes may have any number of such items; also where a schema refers to it by its name."""
+    text = json.dumps(schema)
+    needed = json.dumps({"type": "record", "name": "Needed", "fields": [{"name": "of", "type": schema}]})
+    for found in (Schema(text), Schema('["null","Needed"]', needs=(needed,))):
+        with pytest.raises(ValueError, match=":"):
+            reader_of(found)
 
 
 @pytest.mark.parametrize("given", ["orders={file}", "7={file}.not", "t-value={file}"])
