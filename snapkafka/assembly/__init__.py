@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .order import HandOverError
     from .schemas import SCHEMAS, columns, comment, schema
     from .spark.session import session
-    from .spec import OPTIONS, JobResult, JobSpec, as_file, changed, read_system
+    from .spec import OPTIONS, JobResult, JobSpec, changed, read_system
     from .stored_tables import compare
     from .table_files import arrow, digest_of
     from .values.decoder import PLAIN, Decoding

@@ -42,10 +42,9 @@ class Base:
 
     def entries(self) -> tuple[ParentEntry, ...]:
         """Return the entries for the manifest of the child."""
-        tables = ((part, state_table(part)) for part in self.parts)
         return tuple(
             ParentEntry(id=part.id, epoch=part.epoch, path=table.path, digest=table.digest)
-            for part, table in tables
+            for part, table in zip(self.parts, map(state_table, self.parts), strict=True)
         )
 
 

@@ -140,11 +140,6 @@ def read_system(path: str) -> dict[str, Any]:
 OPTIONS: Final = options_of(JobSpec)
 
 
-def as_file(spec: JobSpec) -> bytes:
-    """Return the options as the job reads them from a file (`--spec`)."""
-    return msgspec.json.encode({"engine": spec.engine, **msgspec.to_builtins(spec)})
-
-
 def changed(spec: JobSpec, **fields: Any) -> JobSpec:
     """Return a copy with other values; lists become tuples."""
     return msgspec.structs.replace(

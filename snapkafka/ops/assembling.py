@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from snapkafka.assembly.entry import CHILD
-from snapkafka.assembly.spec import JobReport, JobResult, JobSpec, as_file, changed
+from snapkafka.assembly.spec import JobReport, JobResult, JobSpec, changed
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, InternalError, StorageError, UnknownSnapshotError
 from snapkafka.kafka.ledger.reading import LATEST, epoch_in
@@ -116,15 +116,15 @@ async def _job(
     def pass_line(text: str) -> None:
         loop.call_soon_threadsafe(take_line, text)
 
-    # No command line, which everybody may see, has the options; the result has neither the job's standard output nor
-    # that of its JVM.
+    # No command line, which everybody may see, has more than the engine; the result has neither the job's standard
+    # output nor that of its JVM.
     with tempfile.TemporaryFile() as options, tempfile.TemporaryFile() as result:
-        options.write(as_file(spec))
+        options.write(msgspec.json.encode(spec))
         options.seek(0)
         command = [
             *(launch.python or JOB[0], *JOB[1:], CHILD),
             *(f"--spec=/dev/fd/{options.fileno()}", f"--result=/dev/fd/{result.fileno()}"),
-            "--quiet",
+            *(f"--engine={spec.engine}", "--quiet"),
         ]
         status = await run_child(
             command,

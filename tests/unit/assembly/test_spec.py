@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from snapkafka.assembly import OPTIONS, JobSpec, as_file, read_system
+from snapkafka.assembly import OPTIONS, JobSpec, read_system
 from snapkafka.assembly.command import parser, spec_of
 from snapkafka.assembly.spec import SYSTEM
 from snapkafka.errors import BadInputError
@@ -57,12 +57,12 @@ def test_every_option_comes_back_from_a_file_and_no_password_is_printed(tmp_path
 
 
 def test_the_job_as_a_program_is_sparks_where_nothing_names_another(tmp_path: Path) -> None:
-    """Under `spark-submit` and Airflow; what starts it as a child names the engine in every file."""
+    """Under `spark-submit` and Airflow; what starts it as a child names the engine by the flag."""
     assert read().engine == read(written(tmp_path, {"around": 3})).engine == "spark"
     assert read(written(tmp_path, {"engine": "auto"})).engine == "auto"
     assert read(written(tmp_path, {"engine": "auto"}), "--engine=embedded").engine == "embedded"
-    (tmp_path / "child.json").write_bytes(as_file(JobSpec(around=3)))
-    assert read(f"--spec={tmp_path}/child.json") == JobSpec(around=3)
+    child = written(tmp_path, msgspec.to_builtins(JobSpec(around=3)))
+    assert read(child, "--engine=auto") == JobSpec(around=3)
 
 
 def test_a_flag_goes_before_the_file_and_the_file_before_the_environment(tmp_path: Path) -> None:

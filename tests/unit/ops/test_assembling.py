@@ -62,8 +62,9 @@ class Job:
 
     async def __call__(self, command: list[str], note: Any, *, env: Any, pass_fds: list[int]) -> int:
         spec, result = pass_fds
-        assert command[-4:] == ["--child", f"--spec=/dev/fd/{spec}", f"--result=/dev/fd/{result}", "--quiet"]
         self.spec = msgspec.json.decode(os.pread(spec, 1 << 20, 0), type=ops.JobSpec)
+        files = [f"--spec=/dev/fd/{spec}", f"--result=/dev/fd/{result}"]
+        assert command[-5:] == ["--child", *files, f"--engine={self.spec.engine}", "--quiet"]
         for line in self.lines:
             await asyncio.to_thread(note, line)
         os.write(result, self.reported)
