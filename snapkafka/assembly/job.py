@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar
 
 from snapkafka.errors import (
     BadInputError,
@@ -23,10 +22,12 @@ from snapkafka.manifest import InvariantEntry, LedgerEntry
 from .entry import interrupted_by
 from .invariant_files import load, parse_parameters
 from .spark_errors import as_ours
-from .spec import JobSpec
+from .spec import JobResult, JobSpec
 from .values.avro import read_schemas
 from .values.decoder import PLAIN, Decoding
 from .values.registry import Registry
+
+T = TypeVar("T")
 
 #: What befalls every snapshot of a run, so that the others are not tried.
 OF_ALL: Final = (BrokerUnavailableError, LedgerUnusableError, DependencyMissingError, OutputError)
@@ -46,28 +47,29 @@ class Settings:
 class Job:
     """The options of a job, and what it works with.
 
-    `notify`: called with each line of its log. `failed`: the errors of snapshots, by their names. `alone`: only one is
-    named.
+    `notify`: called with each line of its log. `failed`: the errors of snapshots, by their names.
     """
 
     spec: JobSpec
     notify: Callable[[str], None]
     failed: dict[str, SnapkafkaError] = field(default_factory=dict)
 
-    @contextmanager
-    def of(self, name: str, *, alone: bool) -> Iterator[None]:
-        """Note a failure in the block as that of a snapshot, as one does not stop the others; raise it if no other is
-        named, or it would befall all."""
-        try:
-            yield
-        except Exception as error:
-            if alone or interrupted_by() is not None:
-                raise
-            ours = as_ours(error, self.notify)
-            if isinstance(ours, OF_ALL):
-                raise
-            self.failed[name] = ours
-            self.notify(f"{name}: {' '.join(ours.message.split())}")
+    def each(self, named: Mapping[str, T], work: Callable[[T], JobResult]) -> list[JobResult]:
+        """Work on each snapshot. One that fails is noted, and does not stop the others; its error is raised if there is
+        no other, or if it would befall all."""
+        results = []
+        for name, item in named.items():
+            try:
+                results.append(work(item))
+            except Exception as error:
+                if len(named) == 1 or interrupted_by() is not None:
+                    raise
+                ours = as_ours(error, self.notify)
+                if isinstance(ours, OF_ALL):
+                    raise
+                self.failed[name] = ours
+                self.notify(f"{name}: {' '.join(ours.message.split())}")
+        return results
 
     def connection(self) -> Connection:
         if not self.spec.bootstrap:

@@ -17,7 +17,7 @@ from snapkafka.kafka.cluster.external_groups import external_readers, still_open
 from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.manifest import InvariantEntry, Manifest, OpenEntry, TableEntry
 from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.store import open_manifest, open_store, read_manifest, require_state, state_parents
+from snapkafka.store import open_manifest, open_store, read_manifest, require_state
 from snapkafka.units import format_bytes
 
 from .base import base_or_whole, require_offsets, view_on
@@ -43,14 +43,8 @@ def assemble(job: Job) -> list[JobResult]:
         raise BadInputError("no snapshot is named", hint="add --snapshot ID; `snapkafka list` shows them")
     require_valid(job.sql[1])
     with Desk(job.connection(), spec.namespace) as desk, Chosen(job) as engine:
-        results, named = (
-            [],
-            sorted(set(map(desk.captured, spec.snapshots)), key=lambda captured: captured.epoch),
-        )
-        for captured in named:
-            with job.of(captured.id, alone=len(named) == 1):
-                results.append(_assembled(job, engine, desk, captured))
-    return results
+        named = sorted(map(desk.captured, spec.snapshots), key=lambda captured: captured.epoch)
+        return job.each({it.id: it for it in named}, lambda it: _assembled(job, engine, desk, it))
 
 
 def _assembled(job: Job, engine: Chosen, desk: Desk, captured: Captured) -> JobResult:
@@ -115,12 +109,8 @@ def invariants_of(before: Iterable[InvariantEntry], given: Iterable[InvariantEnt
 
 def verify(job: Job) -> list[JobResult]:
     """Verify the snapshots of a job's manifests again; one that fails does not stop the others."""
-    results, alone = [], len(job.spec.manifests) == 1
     with Chosen(job) as engine:
-        for path in job.spec.manifests:
-            with job.of(path, alone=alone):
-                results.append(_verified(job, engine, path))
-    return results
+        return job.each({path: path for path in job.spec.manifests}, lambda it: _verified(job, engine, it))
 
 
 def _verified(job: Job, engine: Chosen, path: str) -> JobResult:
@@ -128,7 +118,7 @@ def _verified(job: Job, engine: Chosen, path: str) -> JobResult:
     store, manifest = read_manifest(path)
     settings = settings_of(job, manifest)
     if spec.tables:  # what is gone, or is not what was built on, is refused before an engine starts
-        state_parents(store, manifest)
+        stored = published(store, manifest)
         require_state(store, manifest)
     name = open_manifest(path)[1]
     # The place is one that leads there from wherever it is read later.
@@ -150,7 +140,7 @@ def _verified(job: Job, engine: Chosen, path: str) -> JobResult:
         into = open_store(scratch) if wanted or spec.tables else None
         computed, found = engine.do(offsets, lambda it: it.verify(view, settings, wanted, into))
         if spec.tables:
-            found.outcomes.append(compare(published(store, manifest), computed, found.outcomes))
+            found.outcomes.append(compare(stored, computed, found.outcomes))
     asyncio.run(ask_once(connection, lambda admin: require_same_topics(admin, view)))
     sources = {*spec.sources, *(entry.topic for entry in manifest.external if entry.declared)}
     strict = spec.strict or manifest.strict

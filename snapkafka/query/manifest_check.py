@@ -32,21 +32,17 @@ class Trust:
     not_compared: tuple[str, ...] = ()
 
 
-async def compared_with_ledger(
-    where: Connection | Cluster | None, found: Iterable[StoredManifest], files: Trust
-) -> Trust:
-    """Compare manifests with the verdicts of their ledgers.
+async def not_in_ledger(where: Connection | Cluster | None, found: Iterable[StoredManifest]) -> Iterable[str]:
+    """Compare manifests with the verdicts of their ledgers; return why some were not.
 
     Args:
         where: None: there is no broker, so nothing is compared.
-        files: the comparison of their files.
 
     Raises:
         StorageError: a manifest is not the one that was verified.
     """
     if where is None:
-        reason = "the manifest was not compared with the ledger: no broker is given"
-        return Trust(files=files.files, not_compared=(reason, *files.not_compared))
+        return ["the manifest was not compared with the ledger: no broker is given"]
     readings: dict[str, LedgerReading | str] = {}
     reasons: list[str] = []
     for manifest in found:
@@ -56,7 +52,7 @@ async def compared_with_ledger(
             except (BrokerUnavailableError, LedgerUnusableError) as error:
                 readings[manifest.namespace] = error.message
         reasons += not_compared(manifest, readings[manifest.namespace])
-    return Trust(files=files.files, not_compared=tuple(dict.fromkeys((*reasons, *files.not_compared))))
+    return dict.fromkeys(reasons)
 
 
 def stored_manifests(snapshots: Iterable[Placed]) -> tuple[StoredManifest, ...]:

@@ -31,7 +31,7 @@ from snapkafka.ports import Cluster
 from snapkafka.store import read_manifest
 
 from .engine import Bounds, Placed, engine
-from .manifest_check import Trust, compared_files, compared_with_ledger, stored_manifests
+from .manifest_check import Trust, compared_files, not_in_ledger, stored_manifests
 from .sql import Answer, named_in, select
 
 #: What runs queries in a process of its own. It has so many seconds to open the tables; its line before the SQL runs;
@@ -106,7 +106,9 @@ async def ask(asked: Asked, where: Connection | Cluster | None, tables: Tables |
     with contextlib.ExitStack() as own:
         kept = tables or own.enter_context(Tables())
         found = await (_ask_here(asked, kept) if asked.bounds is None else _ask_apart(asked, asked.bounds))
-        kept.trust = kept.trust or await compared_with_ledger(where, found.manifests, found.trust)
+        if kept.trust is None:
+            reasons = await not_in_ledger(where, found.manifests)
+            kept.trust = replace(found.trust, not_compared=(*reasons, *found.trust.not_compared))
     return msgspec.structs.replace(found, trust=kept.trust)
 
 

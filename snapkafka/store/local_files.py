@@ -75,19 +75,13 @@ class LocalFiles:
 
     def list(self, folder: str, *, deep: bool = True) -> Sequence[Info]:
         place, found = self._root / folder, list[Info]()
-        if deep and not place.is_file():
-            files = (
-                Path(at, name)
-                for at, folders, names in os.walk(place)
-                for name in (*names, *(each for each in folders if Path(at, each).is_symlink()))
-            )
-        else:
-            files = (file for file in ([place] if place.is_file() else place.iterdir()) if file.is_file())
-        for file in files:
+        within = place.rglob("*") if deep else place.iterdir()
+        for file in [place] if place.is_file() else within:
             with contextlib.suppress(FileNotFoundError):
-                status = file.stat() if file.is_file() else file.lstat()
-                path = file.relative_to(self._root).as_posix()
-                found.append(Info(path, status.st_size, status.st_mtime))
+                if file.is_file() or file.is_symlink():
+                    status = file.stat() if file.is_file() else file.lstat()
+                    path = file.relative_to(self._root).as_posix()
+                    found.append(Info(path, status.st_size, status.st_mtime))
         return sorted(found)
 
     def write(self, path: str, content: bytes) -> None:
