@@ -185,7 +185,7 @@ def test_one_that_cannot_be_assembled_does_not_stop_the_others(
     assert "a strange record" in found["failed"][0]["message"]
     (other,) = found["snapshots"]
     assert (other["snapshot_id"], other["verdict"]) == (chain.stage.name("next"), "VERIFIED")
-    assert f"builds on {chain.stage.name('snap')}, which is not assembled" in other["why_full"]
+    assert f"{chain.stage.name('snap')} is not assembled" in other["why_full"]
 
 
 def test_where_a_parent_is_pruned_meanwhile_the_assembly_fails_by_name(
