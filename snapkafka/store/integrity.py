@@ -43,10 +43,8 @@ def state_parents(store: Store, manifest: Manifest) -> tuple[Manifest, ...]:
             table = state_table(part)
         except SnapkafkaError as error:
             raise StorageError(f"{lost} cannot be used: {error.message}", hint=hint) from error
-        if (part.namespace, part.epoch) != (
-            manifest.namespace,
-            parent.epoch,
-        ) or table.digest != parent.digest:
+        found, built_on = (part.namespace, part.epoch), (manifest.namespace, parent.epoch)
+        if found != built_on or table.digest != parent.digest:
             raise StorageError(f"{lost} has changed: its rows differ", hint=hint)
         require_state(store, part)
         parents.append(part)
