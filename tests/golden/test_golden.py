@@ -1,7 +1,4 @@
-"""The golden files: whatever moves in the code, some twenty commands print the same at 80 columns, byte for byte.
-
-They read three snapshots (`making`) and a cluster in memory.
-"""
+"""The golden files: whatever moves in the code, some twenty commands print the same at 80 columns, byte for byte."""
 
 import pytest
 

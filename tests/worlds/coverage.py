@@ -15,10 +15,12 @@ orders = whole.topic("orders", value_serializer="json")
 stock = whole.Table("stock", default=int, partitions=4)
 
 
-@whole.agent(orders, name="count", concurrency=2)
-async def count(stream: Any) -> None:
+async def ignore(stream: Any) -> None:
     async for _ in stream:
         pass
+
+
+whole.agent(orders, name="count", concurrency=2)(ignore)
 
 
 partly = faust.App("partly", broker="kafka://localhost:1", store="memory://")
@@ -65,23 +67,9 @@ odd = partly.Table("odd", key_type=bytes, value_type=Odd)
 odder = partly.Table("odder", value_type=Odder)
 
 
-@partly.agent(clicks, name="click")
-async def click(stream: Any) -> None:
-    async for _ in stream:
-        pass
-
-
-@partly.agent(partly.topic("views", key_serializer="json", value_serializer="reversed"), name="view")
-async def view(stream: Any) -> None:
-    async for _ in stream:
-        pass
-
-
-async def ignore(stream: Any) -> None:
-    async for _ in stream:
-        pass
-
-
+views = partly.topic("views", key_serializer="json", value_serializer="reversed")
+partly.agent(clicks, name="click")(ignore)
+partly.agent(views, name="view")(ignore)
 partly.agent(partly.topic("views", value_serializer="reversed"), name="view-too")(ignore)
 partly.agent(partly.channel(), name="in-memory")(ignore)
 

@@ -63,33 +63,20 @@ def until(holds: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
 
 def asked(**more: Any) -> dict[str, Any]:
     """The body of a trigger."""
-    reported = {
-        "initiated_by_node_id": "worker-node-42",
-        "snapshot_type": "full",
-        "target_storage_uri": STORAGE,
-    }
-    return reported | more
+    who = {"initiated_by_node_id": "worker-node-42"}
+    return {**who, "snapshot_type": "full", "target_storage_uri": STORAGE, **more}
 
 
 def assembled(cluster: FakeCluster, client: TestClient, folder: Path, name: str, **rows: Any) -> Manifest:
     """Trigger a snapshot that is captured at once, write its tables, and put their verdict into the ledger."""
-    answer = client.post(
-        "/v1/snapshots/trigger", json=asked(snapshot_id=name, target_storage_uri=str(folder))
-    )
+    body = asked(snapshot_id=name, target_storage_uri=str(folder))
+    answer = client.post("/v1/snapshots/trigger", json=body)
     assert answer.status_code == 202, answer.text
-    epoch = answer.json()["epoch"]
-    store = LocalStore(folder)
+    epoch, store = answer.json()["epoch"], LocalStore(folder)
     manifest = write_snapshot(store, name, epoch, namespace="ns", **rows)
-    cluster.the_ledger.put(
-        Verdict(
-            n=7_000 + epoch,
-            epoch=epoch,
-            verdict=manifest.verdict,
-            checks=(CheckResult(name="V1", status="passed", records=3),),
-            manifest=store.manifest_place(name),
-        )
-    )
-    until(
-        lambda: client.get(f"/v1/snapshots/{epoch}").json()["status"] == "COMPLETED", f"the verdict of {name}"
-    )
+    checks = (CheckResult(name="V1", status="passed", records=3),)
+    found: Any = {"verdict": manifest.verdict, "checks": checks, "manifest": store.manifest_place(name)}
+    cluster.the_ledger.put(Verdict(n=7_000 + epoch, epoch=epoch, **found))
+    path = f"/v1/snapshots/{epoch}"
+    until(lambda: client.get(path).json()["status"] == "COMPLETED", f"the verdict of {name}")
     return manifest

@@ -110,25 +110,24 @@ def test_the_example_of_the_contract_shows_a_snapshot(cluster: FakeCluster, tmp_
 # -- list ----------------------------------------------------------------------------------------------------
 
 
-def test_lists_are_newest_first_filtered_and_in_pages(cluster: FakeCluster, client: TestClient) -> None:
-    for number in range(5):
-        body = asked(snapshot_id=f"s{number}", initiated_by_node_id="ann" if number % 2 else "bob")
-        assert client.post("/v1/snapshots/trigger", json=body).status_code == 202
-    until(lambda: client.get("/v1/snapshots").json()["total"] == 5, "all five")
-
+def test_lists_are_newest_first_filtered_and_in_pages(cluster: FakeCluster) -> None:
     def ids(query: str) -> list[str]:
         return [row["snapshot_id"] for row in client.get(f"/v1/snapshots?{query}").json()["snapshots"]]
 
-    assert ids("") == ["s4", "s3", "s2", "s1", "s0"]
-    page = client.get("/v1/snapshots?limit=2").json()
-    assert [row["snapshot_id"] for row in page["snapshots"]] == ["s4", "s3"]
-    assert ids(f"limit=2&before={page['next_before']}") == ["s2", "s1"]
-    assert client.get("/v1/snapshots?limit=5").json()["next_before"] is None
-    assert ids("initiated_by=ann") == ["s3", "s1"]
-    assert ids("id_prefix=s4") == ["s4"]
-    assert ids("status=FAILED") == []
-    assert ids("status=FAILED,CAPTURED&type=full&app=shop") == ["s4", "s3", "s2", "s1", "s0"]
-    assert ids("type=incremental") == ids("verdict=VERIFIED") == []
+    with served(cluster) as client:
+        for number in range(5):
+            body = asked(snapshot_id=f"s{number}", initiated_by_node_id="ann" if number % 2 else "bob")
+            assert client.post("/v1/snapshots/trigger", json=body).status_code == 202
+        until(lambda: client.get("/v1/snapshots").json()["total"] == 5, "all five")
+        assert ids("") == ["s4", "s3", "s2", "s1", "s0"]
+        page = client.get("/v1/snapshots?limit=2").json()
+        assert [row["snapshot_id"] for row in page["snapshots"]] == ["s4", "s3"]
+        assert ids(f"limit=2&before={page['next_before']}") == ["s2", "s1"]
+        assert client.get("/v1/snapshots?limit=5").json()["next_before"] is None
+        assert ids("initiated_by=ann") == ["s3", "s1"]
+        assert ids("id_prefix=s4") == ["s4"]
+        assert ids("status=FAILED,CAPTURED&type=full&app=shop") == ["s4", "s3", "s2", "s1", "s0"]
+        assert ids("type=incremental") == ids("verdict=VERIFIED") == ids("status=FAILED") == []
 
 
 # -- running, failed, aborted --------------------------------------------------------------------------------
