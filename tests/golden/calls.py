@@ -158,8 +158,8 @@ def _plain(text: str, storage: str) -> str:
 
 
 def make_snapshots(folder: Path) -> None:
-    """Write three snapshots: `friday` is VERIFIED and full; `saturday` builds on it, and has windows, a set and a deleted
-    key; `sunday` is INCONSISTENT."""
+    """Write `friday`, VERIFIED and full, `saturday`, which builds on it with windows, a set and a deleted key among its
+    rows, and `sunday`, INCONSISTENT."""
     store = LocalStore(folder)
     state = [_kept("ann", "10"), _kept("bob", "20", partition=1), _kept("eve", "30")]
     friday = _write(store, "friday", 100, state=state)
