@@ -180,18 +180,15 @@ def test_content_is_of_rows_and_what_they_build_on_and_not_of_files() -> None:
 
 #: msgspec learns of a type when it is decoded first; two threads that do so at once read half of what it has learnt.
 AT_ONCE = """
-import sys, threading
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from snapkafka.manifest import load
-text, begin = Path(sys.argv[1]).read_text("utf-8"), threading.Barrier(16)
+text, begin = Path(sys.argv[1]).read_text("utf-8"), Barrier(16)
 sys.setswitchinterval(1e-5)
-found = []
-threads = [threading.Thread(target=lambda: (begin.wait(), found.append(load(text).id))) for _ in range(16)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-print(len(found))
+with ThreadPoolExecutor(16) as pool:
+    print(len([*pool.map(lambda _: (begin.wait(), load(text)), range(16))]))
 """
 
 
@@ -199,7 +196,6 @@ def test_sixteen_threads_read_their_first_manifest_at_once(tmp_path: Path) -> No
     path = tmp_path / "a.json"
     path.write_text(manifests.dump(example()), "utf-8")
     for _ in range(5):  # each was a segmentation fault, nine times of ten
-        done = subprocess.run(
-            [sys.executable, "-c", AT_ONCE, path], capture_output=True, text=True, timeout=60
-        )
+        command = [sys.executable, "-c", AT_ONCE, path]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert (done.returncode, done.stdout.strip()) == (0, "16"), done.stderr[-500:]

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from functools import partial
 
 import pytest
 
@@ -46,9 +47,7 @@ async def test_only_the_named_failures_are_tried_again_and_the_last_one_is_raise
 
 
 async def test_only_its_own_deadline_ends_a_block_with_its_error() -> None:
-    def late() -> BadInputError:
-        return BadInputError("too late")
-
+    late = partial(BadInputError, "too late")
     with pytest.raises(BadInputError):
         async with within(0.001, late):
             await asyncio.Event().wait()
