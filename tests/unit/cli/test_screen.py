@@ -15,14 +15,12 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from snapkafka import ops
 from snapkafka.cli import Screen, console, running
-from snapkafka.cli.running import data_output, progress_line, progress_lines
+from snapkafka.cli.running import data_output, progress_lines
 from snapkafka.cli.screen import Table, standard
-from snapkafka.errors import OutputError, TriggerRefusedError
+from snapkafka.errors import OutputError
 from snapkafka.ops import CaptureProgress
 from snapkafka.ops.info import WaitRow
-from tests.worlds.fakes import FakeCluster, Worker
 
 WORDS = st.text("abcdefghij-._/ü│漢", min_size=1, max_size=90)
 TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
@@ -138,17 +136,6 @@ def test_on_a_terminal_one_line_is_renewed_and_removed_at_the_end(monkeypatch: p
 def test_elsewhere_it_is_a_line_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = progress(monkeypatch, *((second, ()) for second in range(0, 181, 2)), width=200).splitlines()
     assert lines[:-1] == ["s: 3 of 3 after 2.0 s", "s: 3 of 3 after 62.0 s", "s: 3 of 3 after 2 min"]
-
-
-async def test_while_it_waits_for_its_next_attempt_the_line_says_when_that_begins(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("snapkafka.ops.snapshots.pause_after", lambda *_, **__: 0.6)
-    cluster, seen = FakeCluster(), list[CaptureProgress]()
-    Worker(cluster.the_ledger, "shop", "orders", reports=False)
-    with pytest.raises(TriggerRefusedError):  # nobody runs who was not declared dead
-        await ops.trigger(cluster, "ns", ttl_ms=100, wait=True, retries=1, progress=seen.append)
-    assert "waiting for attempt 2, in 0.6 s" in [*map(progress_line, seen)][-1]
 
 
 @pytest.mark.parametrize(

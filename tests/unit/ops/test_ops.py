@@ -98,9 +98,12 @@ async def test_who_waits_may_ask_for_retries_with_growing_pauses(
 ) -> None:
     """R1: a retry is the next attempt, a fresh epoch. One that finds nobody is one, too: a process that died while its
     snapshot ran may be back for the third attempt, not for the second."""
-    paused.back = 3
+    paused.back, seen = 3, list[ops.CaptureProgress]()
     with pytest.raises(TriggerRefusedError):
-        await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True, retries=1)
+        await ops.trigger(
+            cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True, retries=1, progress=seen.append
+        )
+    assert [wait.text for wait in seen[-1].waits] == ["attempt 2, in 0.0 s"]
     Worker(cluster.the_ledger, "shop", "orders", reports=False)
     found = await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True, retries=3)
     assert (found.attempt, found.status) == (3, Status.CAPTURED)
