@@ -56,6 +56,19 @@ async def listening(cluster: FakeCluster, namespace: str = "ns", **settings: Any
         await asyncio.wait([serving])
 
 
+#: A request for one answer, without the empty line at its end.
+HEAD = b"%s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+
+
+async def first_line(port: int, request: bytes, **more: Any) -> bytes:
+    """Of an answer of the service on a real socket."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, **more)
+    writer.write(request)
+    line = await reader.readline()
+    writer.close()
+    return line
+
+
 def until(holds: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
     """Wait for a condition."""
     blocking_until(holds, seconds, what, every_s=0.005)

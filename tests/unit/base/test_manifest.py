@@ -196,6 +196,6 @@ def test_sixteen_threads_read_their_first_manifest_at_once(tmp_path: Path) -> No
     path = tmp_path / "a.json"
     path.write_text(manifests.dump(example()), "utf-8")
     for _ in range(5):  # each was a segmentation fault, nine times of ten
-        command = [sys.executable, "-c", AT_ONCE, path]
+        command = [sys.executable, "-c", AT_ONCE, str(path)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert (done.returncode, done.stdout.strip()) == (0, "16"), done.stderr[-500:]

@@ -115,11 +115,8 @@ def progress(monkeypatch: pytest.MonkeyPatch, *reached: tuple[int, tuple[str, ..
         assert notify is not None
         for now_s[0], texts in reached:
             waits = tuple(WaitRow(text=text, process=1, app="till", waited_ms=0) for text in texts)
-            notify(
-                CaptureProgress(
-                    id="s", waited_ms=now_s[0] * 1_000, done=3, needed=3 + len(waits), waits=waits
-                )
-            )
+            of: Any = {"waited_ms": now_s[0] * 1_000, "waits": waits}
+            notify(CaptureProgress(id="s", done=3, needed=3 + len(waits), **of))
         running.notices.print("error: it failed")
     return file.getvalue()
 

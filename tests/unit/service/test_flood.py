@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.kafka.secured import make_certificates
+from tests.worlds.service_world import HEAD, first_line
 
 #: As many files may a process open by default on most systems; it may raise that to the hard limit.
 FILES, MORE_FILES = 1_024, 8_192
@@ -29,14 +30,8 @@ async def alone(tmp_path: Path, *, tls: bool, files: int) -> AsyncIterator[tuple
         make_certificates(tmp_path)
         settings |= {"certificate": f"{tmp_path}/server.pem", "key": f"{tmp_path}/server_key.pem"}
     log = tmp_path / "service.log"
-    command = [
-        sys.executable,
-        "-m",
-        "tests.worlds.served_alone",
-        json.dumps(settings),
-        str(FILES),
-        str(files),
-    ]
+    command = [sys.executable, "-m", "tests.worlds.served_alone", json.dumps(settings)]
+    command += [str(FILES), str(files)]
     with log.open("wb") as stderr:
         process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=stderr)
         try:
@@ -54,12 +49,7 @@ async def asked(port: int, *, tls: bool) -> bytes:
     """Return the first line of an answer; empty if the connection is refused or cut off."""
     context = ssl._create_unverified_context() if tls else None
     with contextlib.suppress(OSError, TimeoutError):
-        async with asyncio.timeout(5):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
-            writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            line = await reader.readline()
-            writer.close()
-            return line
+        return await asyncio.wait_for(first_line(port, HEAD % b"GET /healthz" + b"\r\n", ssl=context), 5)
     return b""
 
 

@@ -24,7 +24,7 @@ from snapkafka.service.server import BoundedProtocol
 from snapkafka.store import open_store
 from snapkafka.until import until as until_holds
 from tests.worlds.fakes import FakeCluster
-from tests.worlds.service_world import STORAGE, asked, assembled, listening, served, until
+from tests.worlds.service_world import HEAD, STORAGE, asked, assembled, first_line, listening, served, until
 
 READ, TRIGGER, ADMIN = "read-0123456789abcdef", "trigger-0123456789abcdef", "admin-0123456789abcdef"
 TOKENS = Tokens.parse(f"# three roles\nread:{READ}\n\ntrigger:{TRIGGER}\nadmin:{ADMIN}\n", "tokens.txt")
@@ -197,19 +197,9 @@ async def at_port(**settings: Any) -> AsyncIterator[int]:
         yield int(url.rstrip("/").rpartition(":")[2])
 
 
-HEAD = b"%s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
 BODY = (
     HEAD % b"POST /v1/snapshots/trigger" + b"Content-Type: application/json\r\nContent-Length: 6000\r\n\r\n{"
 )
-
-
-async def first_line(port: int, request: bytes) -> bytes:
-    """Of an answer."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(request)
-    line = await reader.readline()
-    writer.close()
-    return line
 
 
 async def is_served(port: int, path: bytes = b"/healthz") -> bool:
