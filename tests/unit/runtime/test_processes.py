@@ -56,12 +56,15 @@ async def test_a_pipe_that_another_process_holds_is_not_waited_for() -> None:
     """One that has left the group, as Spark's Python workers do."""
     code = (
         "import subprocess, sys\n"
-        "left = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(30)'], start_new_session=True)\n"
+        "left = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
         "print(left.pid, flush=True)\n"
     )
     lines: list[str] = []
-    assert await run_child(python(code), lines.append) == 0
-    os.kill(int(lines[0]), signal.SIGKILL)
+    try:
+        async with asyncio.timeout(20):
+            assert await run_child(python(code), lines.append) == 0
+    finally:
+        os.kill(int(lines[0]), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("code", [WAITS, IGNORES], ids=["waits", "ignores"])
