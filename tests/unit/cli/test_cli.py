@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
@@ -43,18 +43,14 @@ def test_trigger_goes_on_to_the_verdict_with_the_storage_of_the_snapshot_before(
 ) -> None:
     Worker(cluster.the_ledger, "shop", "orders")
     assert call("trigger", "--storage", "/snaps").status == 0
-    asked: list[ops.JobSpec] = []
-
-    async def assemble(where: Any, spec: ops.JobSpec, **_: Any) -> tuple[ops.JobResult, ...]:
-        asked.append(spec)
-        known: Any = {"id": spec.snapshots[0], "epoch": 4, "manifest": "", "checks": ()}
-        return (ops.JobResult(**known, verdict=verdict, good=not status),)
-
-    monkeypatch.setattr(ops, "assemble", assemble)
+    known: Any = {"id": "mine", "epoch": 4, "manifest": "", "checks": ()}
+    judged = ops.JobResult(**known, verdict=verdict, good=not status)
+    monkeypatch.setattr(ops, "assemble", assemble := AsyncMock(return_value=(judged,)))
     result = call("trigger", "--verify", "--id", "mine", "--json")
     (found,) = json.loads(result.stdout)["snapshots"]
     assert (result.status, found["snapshot_id"], found["verdict"]) == (status, "mine", verdict)
-    assert [(spec.namespace, spec.snapshots) for spec in asked] == [("ns", ("mine",))]
+    (spec,) = (it.args[1] for it in assemble.await_args_list)
+    assert (spec.namespace, spec.snapshots) == ("ns", ("mine",))
     assert json.loads(call("show", "mine", "--json").stdout)["target_storage_uri"] == "/snaps"
 
 
