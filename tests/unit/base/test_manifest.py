@@ -53,13 +53,11 @@ def example() -> Manifest:
     of: dict[str, Any] = {"app": "one", "topic": "in", "topic_id": "ab", "partition": 0, "receiver": 2}
     source = InputCut(**of, position=3, noted=3, low=1, log_end=9, agents=(position,))
     changelog = ChangelogCut(app="one", table="t", topic="c", topic_id="cd", partition=0, end=5, process=2)
+    known: dict[str, Any] = {"id": "täglich/1", "attempt": 2, "epoch": 18}
+    asked: Any = {"type": "full", "parent": "", "storage": ""}
     captured = Captured(
-        id="täglich/1",
-        attempt=2,
-        epoch=18,
-        type="full",
-        parent="",
-        storage="",
+        **known,
+        **asked,
         processes=(
             ProcessCut(process=1, app="one", left=True),
             ProcessCut(process=2, app="two", heard="header", report=19, running=(running,)),
@@ -69,28 +67,20 @@ def example() -> Manifest:
         changelogs=(changelog,),
         recorded=(Recorded(app="one", sender=2, topic="in", partition=0, start=3, end=8),),
     )
-    table = TableEntry(
-        name="state",
-        path="x/state",
-        rows=2,
-        digest="12",
-        schema=(Column(name="app", type="string"),),
-        files=(FileEntry(path="x/state/part-00000.parquet", bytes=7, rows=2, sha256="0" * 64),),
-    )
+    files = (FileEntry(path="x/state/part-00000.parquet", bytes=7, rows=2, sha256="0" * 64),)
+    schema = (Column(name="app", type="string"),)
+    table = TableEntry(name="state", path="x/state", rows=2, digest="12", schema=schema, files=files)
     at_ms = 1_767_225_600_000
     appended = (AppendedEntry(offset=19, at_ms=at_ms + 7),)
     ledger = LedgerEntry(topic="_snapkafka.shop", topic_id="0" * 32, triggered_ms=at_ms, appended=appended)
     until = "2026-01-08T00:00:00+00:00"
     restorable = RestorableEntry(how="until", until=until, topic="in", partition=0, why="deletes")
     witness = WitnessEntry(topic="in", partition=0, offset=8, what="white after the end", process=2, seq=9)
+    judged: Any = {"namespace": "shop", "verdict": "INCONSISTENT", "engine": "spark"}
     return Manifest(
-        id=captured.id,
-        attempt=2,
-        epoch=18,
-        namespace="shop",
-        verdict="INCONSISTENT",
+        **known,
+        **judged,
         content=content_digest([table]),
-        engine="spark",
         ledger=ledger,
         times=Times(assembled_at="2026-01-01T00:00:00+00:00"),
         tables=(table,),
