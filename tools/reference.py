@@ -369,7 +369,7 @@ def schemas_page() -> str:
     parts = [
         """# Records of the ledger
 
-Avro in single-object encoding; `schemas/ledger/*.avsc` follow from the record classes, and have the defaults.
+Avro in single-object encoding; `schemas/ledger/*.avsc` follow from the record classes.
 [ledger.md](ledger.md) describes the topic. Every record has `process`, its author (the ledger offset of its `Hello`,
 -1 where no process wrote it), and `n`, a count per author by which duplicates are recognised.
 """

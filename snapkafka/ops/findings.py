@@ -26,7 +26,7 @@ FINDINGS: Final[dict[str, tuple[Weight, str, str]]] = {
     "stopped": (NOTE, "app {app} does not run; snapshots use the positions where it stopped",
                 "if it will not return: snapkafka retire --app {app}"),
     "releases": (NOTE, "processes run several releases: {releases}",
-                 "only neighbouring releases share a ledger; finish the upgrade"),
+                 "those with other ledger schemas skip each other's records; finish the upgrade"),
     "not-captured": (WARNING, "app {app}: {what}",
                      "see docs/reference/features.md; `snapkafka doctor --offline` examines an app"),
     "global-partitions": (WARNING, "global table {table} of app {app} has {count} partitions: V3 is unverifiable",

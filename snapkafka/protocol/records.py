@@ -5,8 +5,6 @@ The ledger is a topic with one partition, so its order is *the* order (R11). An 
 author (`NOBODY` for a `Hello`, whose author has no id yet, and for tools, which are not processes), `n` counts per
 author (63 random bits if that is `NOBODY`). A record that comes twice changes nothing the second time: a `Hello` and an
 `Assigned` are known by their `n`, a snapshot by its id and attempt.
-
-Fields added later have defaults, so that two neighbouring releases can share a ledger.
 """
 
 from __future__ import annotations

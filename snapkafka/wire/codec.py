@@ -1,7 +1,6 @@
 """Ledger records as bytes: Avro single-object encoding.
 
-`C3 01`, the fingerprint of the schema (8 bytes), the record. `schemas/ledger/*.avsc` are today's schemas, for others.
-Records by a schema of `schemas/ledger/old/*.avsc` are read as today's, and fields added since take their defaults.
+`C3 01`, the fingerprint of the schema (8 bytes), the record. `schemas/ledger/*.avsc` are the schemas, for others.
 
 The last fields of a `Report` are compressed bytes (zlib) with a schema of their own, which are read when somebody asks
 for one of them: of a snapshot of N processes each process reads N of these records, and needs no end in them.
@@ -24,17 +23,7 @@ import msgspec
 from snapkafka.protocol._dataclass import InParts
 from snapkafka.protocol.records import Kept, LedgerRecord, TopicPartition
 
-from .schemas import (
-    BESIDE,
-    IN_COLUMNS,
-    REST,
-    head_and_rest,
-    hints_of,
-    item_of,
-    old_schemas,
-    schema_of,
-    schema_of_rest,
-)
+from .schemas import BESIDE, IN_COLUMNS, REST, hints_of, item_of, parts_of
 
 #: Marks a single-object encoding of Avro, version 1.
 MAGIC: Final = b"\xc3\x01"
@@ -69,13 +58,13 @@ def decode(data: bytes | None) -> LedgerRecord:
         UndecodableError: the bytes encode no record, or have a schema that this release does not know. A fault of ours
             is raised as it is: the library has read the bytes.
     """
-    form, plain = _read(data)
-    if form.kind is None:
-        raise UndecodableError("the last fields of a record, and no record")
-    rest = plain.pop(REST) if form.rest is not None else b""
-    values = _values(form, plain)
+    form = _by_prefix().get((data or b"")[:PREFIX_BYTES])
+    if data is None or form is None:
+        raise UndecodableError("no ledger record of a schema that this release knows")
+    values = _read(form, data)
     if form.rest is None:
         return typing.cast(LedgerRecord, form.kind(**values))
+    rest = values.pop(REST)
     record = typing.cast(InParts, object.__new__(form.kind))
     for name, value in values.items():
         object.__setattr__(record, name, value)
@@ -85,8 +74,8 @@ def decode(data: bytes | None) -> LedgerRecord:
 
 def _read_rest(form: _Form, data: bytes) -> dict[str, Any] | None:
     try:
-        found, plain = _read(zlib.decompressobj().decompress(data, REST_BYTES_MAX))
-        return _values(form, plain) if found is form else None
+        whole = zlib.decompressobj().decompress(data, REST_BYTES_MAX)
+        return _read(form, whole) if whole.startswith(form.prefix) else None
     except (UndecodableError, zlib.error):
         return None
 
@@ -97,10 +86,10 @@ def load() -> None:
 
 
 class _Form(NamedTuple):
-    """The schema of a type of record, or of the last fields of one (`kind` is None then)."""
+    """The schema of a type of record, or of the last fields of one."""
 
     name: str
-    kind: type | None
+    kind: type
     prefix: bytes
     schema: Any
     to_avro: Sequence[tuple[str, Convert]]
@@ -121,24 +110,19 @@ def _written(form: _Form, plain: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def _read(data: bytes | None) -> tuple[_Form, Any]:
-    """Read what these bytes encode, in the terms of Avro."""
-    if data is None or data[:2] != MAGIC:
-        raise UndecodableError("no ledger record: it does not begin as one")
-    form, written_by = _by_prefix().get(data[:PREFIX_BYTES], (None, None))
-    if form is None:
-        raise UndecodableError(f"schema {data[2:PREFIX_BYTES].hex()} is unknown to this release")
+def _read(form: _Form, data: bytes) -> dict[str, Any]:
+    """Return the fields that these bytes encode."""
     from fastavro import schemaless_reader
 
     buffer = BytesIO(data)
     buffer.seek(PREFIX_BYTES)
     try:
-        plain = schemaless_reader(buffer, written_by, None if written_by is form.schema else form.schema)
+        plain = schemaless_reader(buffer, form.schema, None)
     except Exception as error:
         raise UndecodableError(f"a damaged {form.name}: {error!r}"[:500]) from error
     if buffer.tell() != len(data):
         raise UndecodableError(f"a {form.name} of {len(data)} bytes that should have {buffer.tell()}")
-    return form, plain
+    return _values(form, plain)
 
 
 def _values(form: _Form, plain: Any) -> dict[str, Any]:
@@ -156,36 +140,20 @@ def _forms() -> dict[str, _Form]:
 
 
 @cache
-def _by_prefix() -> dict[bytes, tuple[_Form, Any]]:
-    """Return the forms by what their records begin with, each with the schema of the writer."""
-    forms = {form.name: form for one in _forms().values() for form in (one, one.rest) if form is not None}
-    known = {form.prefix: (form, form.schema) for form in forms.values()}
-    for schema in old_schemas():
-        if schema["name"] in forms:
-            prefix, parsed = _parsed(schema)
-            known.setdefault(prefix, (forms[schema["name"]], parsed))
-    return known
+def _by_prefix() -> dict[bytes, _Form]:
+    return {form.prefix: form for form in _forms().values()}
 
 
 def _form(kind: type) -> _Form:
-    head, rest = head_and_rest(kind)
-    last = None
-    if rest:
-        last = _Form(f"{kind.__name__}Ends", None, *_parsed(schema_of_rest(kind)), *_converters(kind, rest))
-    return _Form(kind.__name__, kind, *_parsed(schema_of(kind)), *_converters(kind, head), last)
+    head, *last = parts_of(kind)
+    return _form_of(kind, *head, _form_of(kind, *last[0]) if last else None)
 
 
-def _parsed(schema: Any) -> tuple[bytes, Any]:
+def _form_of(kind: type, names: Sequence[str], schema: Any, rest: _Form | None = None) -> _Form:
     from fastavro import parse_schema
     from fastavro.schema import fingerprint, to_parsing_canonical_form
 
     mark = bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
-    return MAGIC + mark, parse_schema(schema, named_schemas={})
-
-
-def _converters(
-    kind: type, names: Sequence[str]
-) -> tuple[list[tuple[str, Convert]], list[tuple[str, Convert]]]:
     hints = {name: hints_of(kind)[name] for name in names}
     to_avro = [(name, _TO_AVRO.get(item_of(hint), msgspec.to_builtins)) for name, hint in hints.items()]
     from_avro = [
@@ -193,7 +161,8 @@ def _converters(
         for name, hint in hints.items()
         if hint not in (int, str, bool)
     ]
-    return to_avro, from_avro
+    parsed = parse_schema(schema, named_schemas={})
+    return _Form(schema["name"], kind, MAGIC + mark, parsed, to_avro, from_avro, rest)
 
 
 def _plain_kept(values: Sequence[Kept]) -> list[dict[str, Any]]:
@@ -223,7 +192,7 @@ def _unpacked(item: Any, plain: dict[str, Any]) -> tuple[Any, ...]:
     columns: dict[str, list[Any]] = {}
     for name, hint in sorted(hints_of(item).items(), key=lambda field: (item, field[0]) in BESIDE):
         if not plain[name]:
-            continue  # all have the default, or the writer did not know the field
+            continue  # all have the default
         if hint is not int:
             columns[name] = plain[name]
         elif near := BESIDE.get((item, name)):

@@ -10,8 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import typing
-from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, fields
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
 
@@ -45,56 +44,29 @@ def item_of(hint: Any) -> Any:
     return typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else None
 
 
-def head_and_rest(kind: type) -> tuple[list[str], list[str]]:
-    """Return the fields that are read at once, and those that are read when somebody asks for one."""
+def parts_of(kind: type) -> list[tuple[list[str], dict[str, Any]]]:
+    """Return the fields of a record class that are read at once, and those that are read when somebody asks for one, if
+    there are any; each with their schema."""
     rest = kind.rest() if issubclass(kind, InParts) else []
-    return [name for name in hints_of(kind) if name not in rest], rest
-
-
-def schema_of(kind: type) -> dict[str, Any]:
-    """Return the schema of a record class; of one in parts without its last fields."""
-    head, rest = head_and_rest(kind)
-    schema = _record(kind, set(), fields_of=head)
-    if rest:
-        schema["fields"].append({"name": REST, "type": "bytes"})
-    return schema
-
-
-def schema_of_rest(kind: type) -> dict[str, Any]:
-    """Return the schema of the last fields of a record in parts."""
-    return _record(kind, set(), name=f"{kind.__name__}Ends", fields_of=head_and_rest(kind)[1])
+    head = [name for name in hints_of(kind) if name not in rest]
+    schema = _record(kind, kind.__name__, head, set())
+    if not rest:
+        return [(head, schema)]
+    schema["fields"].append({"name": REST, "type": "bytes"})
+    return [(head, schema), (rest, _record(kind, f"{kind.__name__}Ends", rest, set()))]
 
 
 def published() -> dict[str, str]:
     """Return every schema as its file has it, by the name of that."""
-    kinds = typing.get_args(LedgerRecord)
-    found = {kind.__name__: schema_of(kind) for kind in kinds}
-    found |= {f"{kind.__name__}Ends": schema_of_rest(kind) for kind in kinds if head_and_rest(kind)[1]}
-    return {f"{name}.avsc": json.dumps(schema, indent=2) + "\n" for name, schema in found.items()}
+    found = [schema for kind in typing.get_args(LedgerRecord) for _, schema in parts_of(kind)]
+    return {f"{schema['name']}.avsc": json.dumps(schema, indent=2) + "\n" for schema in found}
 
 
-def old_schemas() -> Iterator[Any]:
-    """Yield the schemas of earlier releases: in the package if installed, beside it in a checkout."""
-    from importlib.resources import files
-
-    package = files("snapkafka")
-    inside = package / "schemas"
-    folder = (inside if inside.is_dir() else package / ".." / "schemas") / "ledger" / "old"
-    if folder.is_dir():
-        for file in sorted(folder.iterdir(), key=lambda file: file.name):
-            if file.name.endswith(".avsc"):
-                yield json.loads(file.read_text(encoding="utf-8"))
-
-
-def _record(kind: type, known: set[str], *, name: str = "", fields_of: Iterable[str] = ()) -> dict[str, Any]:
-    name = name or kind.__name__
+def _record(kind: type, name: str, names: Iterable[str], known: set[str]) -> dict[str, Any]:
     known.add(name)
-    found = [
-        {"name": field, "type": _type(hint, known)} | _default(kind, field)
-        for field, hint in hints_of(kind).items()
-        if not fields_of or field in fields_of
-    ]
+    hints = hints_of(kind)
     doc = inspect.cleandoc(kind.__doc__ or "")
+    found = [{"name": field, "type": _type(hints[field], known)} for field in names]
     return {"type": "record", "name": name, "namespace": NAMESPACE, "doc": doc, "fields": found}
 
 
@@ -104,7 +76,7 @@ def _type(hint: Any, known: set[str]) -> Any:
     if (item := item_of(hint)) in IN_COLUMNS:
         doc = inspect.cleandoc(item.__doc__ or "")
         columns = [
-            {"name": name, "type": {"type": "array", "items": _type(of, known)}, "default": []}
+            {"name": name, "type": {"type": "array", "items": _type(of, known)}}
             for name, of in hints_of(item).items()
         ]
         return {"type": "record", "name": f"{item.__name__}Columns", "doc": doc, "fields": columns}
@@ -112,13 +84,6 @@ def _type(hint: Any, known: set[str]) -> Any:
         return {"type": "array", "items": _type(item, known)}
     if hint in _PRIMITIVES:
         return _PRIMITIVES[hint]
-    return f"{NAMESPACE}.{hint.__name__}" if hint.__name__ in known else _record(hint, known)
-
-
-def _default(kind: Any, field: str) -> dict[str, Any]:
-    for one in fields(kind) if hasattr(kind, "__dataclass_fields__") else ():
-        if one.name == field and one.default is not MISSING:
-            item = item_of(hints_of(kind)[field])
-            columns = {name: [] for name in hints_of(item)} if item in IN_COLUMNS else []
-            return {"default": columns if one.default == () else one.default}
-    return {}
+    if hint.__name__ in known:
+        return f"{NAMESPACE}.{hint.__name__}"
+    return _record(hint, hint.__name__, hints_of(hint), known)

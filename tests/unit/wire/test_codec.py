@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import subprocess
 import sys
 import typing
@@ -13,7 +12,6 @@ from threading import Thread
 from typing import Any
 
 import avro.schema
-import fastavro
 import pytest
 from avro.io import BinaryDecoder, DatumReader
 from hypothesis import given, settings
@@ -94,39 +92,6 @@ def test_avro_of_apache_reads_and_fingerprints_them(record: LedgerRecord) -> Non
         assert (rest["cut_us"], len(rest["sent"]["topic"])) == (record.cut_us, len(record.sent))
 
 
-def test_what_the_last_release_wrote_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """New fields take their defaults, also one of a list that is columns; one that we have given up is skipped."""
-
-    def old(kind: str, without: str, plain: Any) -> tuple[Any, bytes]:
-        """Write the same by the schema of an earlier release."""
-        schema = json.loads((SCHEMAS / f"{kind}.avsc").read_text())
-        parts = [
-            schema["fields"],
-            *(it["type"]["fields"] for it in schema["fields"] if it["name"] == "sent"),
-        ][-1]
-        parts[:] = [field for field in parts if field["name"] != without]
-        schema["fields"].append({"name": "colour", "type": "string"})
-        prefix, parsed = codec._parsed(schema)
-        buffer = BytesIO()
-        fastavro.schemaless_writer(buffer, parsed, plain | {"colour": "mauve"})
-        return schema, prefix + buffer.getvalue()
-
-    form = codec._forms()["Report"]
-    assert form.rest is not None
-    one, trigger = old("Trigger", "who", codec._forms()["Trigger"].plain(Trigger(n=4, id="s")))
-    other, ends = old("ReportEnds", "earlier_seq", form.rest.plain(WHOLE))
-    report = codec._written(form, form.plain(WHOLE) | {"ends": zlib.compress(ends)})
-    with pytest.raises(UndecodableError):
-        decode(trigger)
-    monkeypatch.setattr(codec, "old_schemas", lambda: [one, other])
-    codec._by_prefix.cache_clear()
-    try:
-        assert decode(trigger) == Trigger(n=4, id="s")
-        assert decode(report) == WHOLE
-    finally:
-        codec._by_prefix.cache_clear()
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -168,7 +133,7 @@ def test_the_ends_of_a_report_are_read_once_somebody_asks_for_one(monkeypatch: p
     read = decode(encode(WHOLE))
     assert isinstance(read, Report)
     with monkeypatch.context() as patch:
-        patch.setattr(codec, "_read", lambda data: pytest.fail("nobody has asked"))
+        patch.setattr(codec, "_read", lambda *_: pytest.fail("nobody has asked"))
         assert (read.epoch, read.unstamped) == (5, ())
     assert read.sent == WHOLE.sent
     assert dataclasses.replace(read, n=3) == dataclasses.replace(WHOLE, n=3)
@@ -203,13 +168,13 @@ def test_two_threads_may_ask_for_the_ends_of_a_report_at_once(monkeypatch: pytes
     assert isinstance(record, Report)
     read, found = codec._read, list[Any]()
 
-    def interrupted(data: bytes | None) -> Any:
+    def interrupted(form: Any, data: bytes) -> Any:
         if not found:
             found.append(None)
             other = Thread(target=lambda: found.append(record.sent))
             other.start()
             other.join()
-        return read(data)
+        return read(form, data)
 
     monkeypatch.setattr(codec, "_read", interrupted)
     assert record.sent == WHOLE.sent
