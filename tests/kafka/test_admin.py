@@ -17,7 +17,7 @@ from snapkafka.kafka.login import clients
 from snapkafka.kafka.records.bulk import PRODUCER
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
-from tests.kafka.waiting import until
+from tests.kafka.waiting import becomes
 
 
 async def test_a_topic_has_an_id_that_distinguishes_it_from_the_next_of_its_name(
@@ -32,11 +32,7 @@ async def test_a_topic_has_an_id_that_distinguishes_it_from_the_next_of_its_name
     assert (first.partitions, len(first.topic_id)) == (3, 32)
     assert int(first.topic_id, 16) != 0
     await admin.delete_topics(namespace, f"{namespace}-none")
-
-    async def is_gone() -> bool:
-        return namespace not in await admin.describe_topics()
-
-    await until(is_gone)
+    await becomes(lambda: admin.describe_topics([namespace]), {})
     await admin.create_topic(namespace, partitions=3)
     assert (await admin.describe_topics([namespace]))[namespace].topic_id != first.topic_id
 
@@ -131,11 +127,7 @@ async def test_when_records_were_written(
         producer.transaction(),
     ):
         await producer.send_and_wait(three.topic, b"x", partition=0)
-
-    async def ends() -> bool:  # the marker is written after the commit is acknowledged
-        return await admin.log_ends([three]) == {three: 2}
-
-    await until(ends)
+    await becomes(lambda: admin.log_ends([three]), {three: 2})  # the marker comes after the acknowledgement
     assert await admin.record_times({one: 0, two: 1, three: 1, four: 0}) == {one: 1_000, two: 1_001}
 
 

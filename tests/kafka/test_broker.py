@@ -64,11 +64,10 @@ def test_it_runs_in_any_folder_and_leaves_no_process_and_no_data(
     assert list(folder.iterdir()) == []
 
 
-def test_a_given_broker_is_used_and_not_stopped(kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_given_broker_is_used_as_it_is(kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SNAPKAFKA_TEST_BOOTSTRAP", kafka.bootstrap)
     with any_kafka() as broker:
         assert broker.bootstrap == kafka.bootstrap
-    assert cluster_id_at(kafka.bootstrap)
     with pytest.raises(BadInputError), any_kafka(properties={"num.partitions": "3"}):
         pass
 

@@ -16,31 +16,40 @@ from snapkafka.units import wall_ms
 from tests.kafka.doors import guarded_broker, login
 from tests.kafka.processes import process
 from tests.kafka.rights import grant, rights
-from tests.kafka.waiting import until
+from tests.kafka.waiting import becomes
 
 WINDOWS = {"cleanup.policy": "compact,delete", "retention.ms": "60000", "min.compaction.lag.ms": "3600000"}
 
 
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[tuple[EmbeddedKafka, str]]:
+    with guarded_broker(("SERVICE", "OPERATOR", "ASSEMBLY", "READER")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def kafka(guarded: tuple[EmbeddedKafka, str]) -> EmbeddedKafka:
+    """By its open door."""
+    return guarded[0]
+
+
 @pytest.mark.nightly  # Kafka's tool has fifty jars of its own
 async def test_the_printed_command_fixes_a_windowed_table_and_the_other_undoes_it(
-    connection: Connection, admin: KafkaTopicAdmin, namespace: str
+    connection: Connection, admin: KafkaTopicAdmin, ledger: KafkaLedger, namespace: str
 ) -> None:
     """Of a table as Faust makes it, whose app has joined."""
     await admin.create_topic(namespace, settings=WINDOWS)
     table = Table(name="windows", changelog=namespace, partitions=1, expires_ms=60_000)
-    ledger = KafkaLedger(connection, namespace)
-    await ledger.open()
     await ledger.append(Hello(n=1, app="shop", host="box", pid=7, tables=(table,)))
-    await ledger.close()
     (advice,) = [a for a in (await ops.doctor(connection, namespace)).found if a.subject == namespace]
     assert advice.code == "retention"
+
+    async def own() -> dict[str, str]:
+        return (await admin.topic_settings(namespace))[1]
+
     for command, retention_ms in ((advice.command, "3660000"), (advice.undo, WINDOWS["retention.ms"])):
         run(command)
-
-        async def seen(ms: str = retention_ms) -> bool:  # and nothing else is another
-            return (await admin.topic_settings(namespace))[1] == WINDOWS | {"retention.ms": ms}
-
-        await until(seen)
+        await becomes(own, WINDOWS | {"retention.ms": retention_ms})  # and nothing else is another
         found = {advice.subject for advice in (await ops.doctor(connection, namespace)).found}
         assert (namespace in found) == (command == advice.undo)
 
@@ -61,14 +70,10 @@ def run(command: str) -> None:
 # -- rights ---------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[tuple[EmbeddedKafka, str]]:
-    with guarded_broker(("SERVICE", "OPERATOR", "ASSEMBLY", "READER")) as found:
-        yield found
-
-
-async def show(where: Connection, namespace: str) -> object:
-    return (await ops.show(where, namespace, "s")).processes
+async def told(where: Connection, namespace: str) -> tuple[object, ...]:
+    """What a tool tells of snapshot `s`."""
+    shown = await ops.show(where, namespace, "s")
+    return await ops.list_snapshots(where, namespace), shown.processes
 
 
 async def refused(work: Awaitable[object]) -> bool:
@@ -80,30 +85,21 @@ async def refused(work: Awaitable[object]) -> bool:
 
 
 async def test_the_rights_of_the_page_are_what_each_role_needs(
-    guarded: tuple[EmbeddedKafka, str], namespace: str
+    guarded: tuple[EmbeddedKafka, str], admin: KafkaTopicAdmin, ledger: KafkaLedger, namespace: str
 ) -> None:
     """Before they are granted nobody can do anything; with those of the page each can do its work, and no more."""
     broker, address = guarded
-    open_door = Connection(bootstrap=broker.bootstrap)
     topic, group = f"{namespace}-orders", f"{namespace}-reports"
     place = TopicPartition(topic, 0)
-    async with KafkaTopicAdmin(open_door) as admin:
-        await admin.create_topic(topic, settings={"retention.ms": "60000"})
-        await admin.commit_positions(group, {place: 0}, "an external one")
-    ledger = KafkaLedger(open_door, namespace)
-    await ledger.open()
+    await admin.create_topic(topic, settings={"retention.ms": "60000"})
+    await admin.commit_positions(group, {place: 0}, "an external one")
     hello = Hello(n=1, app="shop", inputs=(InputTopic(topic=topic, partitions=1),))
     await ledger.append(Bye(process=await ledger.append(hello), n=2))
-    await ledger.close()
 
     roles = {name: login(address, name.upper()) for name in ("service", "operator", "assembly", "reader")}
     assert await refused(ops.list_snapshots(roles["reader"], namespace))
     grant(broker.bootstrap, rights(namespace, inputs=[topic], apps=["shop"]))
-
-    async def granted() -> bool:
-        return not await refused(ops.list_snapshots(roles["reader"], namespace))
-
-    await until(granted)
+    await becomes(lambda: refused(ops.list_snapshots(roles["reader"], namespace)), False)
 
     # the reader reads, and cannot ask for anything
     assert await refused(ops.pause(roles["reader"], namespace))
@@ -119,18 +115,13 @@ async def test_the_rights_of_the_page_are_what_each_role_needs(
         assert "retention" in found
         assert not found.keys() & {"topics-unseen", "settings-unseen", "groups-unseen"}
         # it alone trims the ledger, under a process that runs; another reads it from where it begins now
-        listed, shown = [await seen(roles["reader"], namespace) for seen in (ops.list_snapshots, show)]
+        before = await told(roles["reader"], namespace)
         for role in ("service", "assembly", "reader", "operator"):
             trims = ops.checkpoint(roles[role], namespace, now_ms=now_ms, keep_ms=0)
             assert await refused(trims) == (role != "operator"), role
-        await ledger.open()
         first = await anext(ledger.read(0))
         assert isinstance(first.record, Checkpoint) and 3 < first.offset == await ledger.start() - 1
-        await ledger.close()
-        assert [await seen(roles["reader"], namespace) for seen in (ops.list_snapshots, show)] == [
-            listed,
-            shown,
-        ]
+        assert await told(roles["reader"], namespace) == before
         after = await ops.trigger(roles["operator"], namespace, snapshot_id="after", wait=True)
         assert after.status is Status.CAPTURED
     # a service sees where an app stands that does not run, and who reads a topic

@@ -22,7 +22,7 @@ from snapkafka.kafka.ledger.reader import SLICE_S, Gulps
 from snapkafka.ports import HOLE, Entry
 from snapkafka.protocol import Abort, Bye, Hello
 from snapkafka.testing import Broker
-from tests.kafka.waiting import until
+from tests.kafka.waiting import becomes, until
 
 
 def bye(n: int) -> Bye:
@@ -171,11 +171,7 @@ async def test_garbage_is_counted_and_skipped(kafka: Broker, ledger: KafkaLedger
             await zipped.send_and_wait(ledger.topic, b"x" * 100_000, partition=0)
             async with transactional.transaction():
                 await transactional.send_and_wait(ledger.topic, b"in a transaction", partition=0)
-
-            async def ends(at: int = 9 * n) -> bool:
-                return await ledger.end() == at
-
-            await until(ends)
+            await becomes(ledger.end, 9 * n)
     entries = await all_of(ledger)
     offsets = [entry.offset for entry in entries]
     assert offsets == sorted(set(offsets))

@@ -21,7 +21,7 @@ from snapkafka.testing import Broker, RunningSystem, create_topics
 from snapkafka.until import blocking_until
 from tests.altering import alter_settings
 from tests.features.harness import read_topics
-from tests.kafka.waiting import until
+from tests.kafka.waiting import becomes
 from tests.unit.base.test_manifest import example
 
 pytestmark = pytest.mark.timeout(120)
@@ -68,11 +68,8 @@ async def test_what_was_aborted_is_not_read_and_a_range_may_end_with_a_control_r
     ends = await admin.log_ends([tp]), await admin.log_ends([tp], stable=True)
     assert ends == ({tp: 5}, {tp: 4}), "a transaction is open"
     producer.abort_transaction(30)
-
-    async def ended() -> bool:  # the marker is written after the abort is acknowledged
-        return await admin.log_ends([tp], stable=True) == {tp: 6}
-
-    await until(ended)
+    # The marker is written after the abort is acknowledged.
+    await becomes(lambda: admin.log_ends([tp], stable=True), {tp: 6})
 
 
 def test_many_records_go_into_a_topic_that_takes_small_batches_and_into_others_beside_it(

@@ -8,17 +8,19 @@ from confluent_kafka.admin import AdminClient
 from snapkafka import until as waits
 
 
-async def until(
-    condition: Callable[[], bool | Awaitable[bool]], *, timeout_s: float = 20.0, every_s: float = 0.05
-) -> None:
-    """Returns when the condition holds.
+async def until(condition: Callable[[], bool | Awaitable[bool]], *, timeout_s: float = 20.0) -> None:
+    """Wait until a condition holds; the error names it."""
+    name = getattr(condition, "__qualname__", repr(condition))
+    await waits.until(condition, timeout_s, name, every_s=0.05)
 
-    Raises:
-        TimedOutError: it does not come to hold in time; it names it.
-    """
-    await waits.until(
-        condition, timeout_s, getattr(condition, "__qualname__", repr(condition)), every_s=every_s
-    )
+
+async def becomes(ask: Callable[[], Awaitable[object]], answer: object) -> None:
+    """Wait until this is the answer."""
+
+    async def found() -> bool:
+        return await ask() == answer
+
+    await until(found)
 
 
 def cluster_id_at(bootstrap: str) -> str | None:

@@ -108,7 +108,7 @@ def test_the_generation_of_a_group_is_read_from_librdkafkas_own_bytes() -> None:
 
 
 def test_a_record_without_a_key_goes_to_any_partition() -> None:
-    """Those with a key: tests/kafka/test_partitioners.py."""
+    """Those with a key: tests/kafka/test_librdkafka.py."""
     for name in ("consistent_random", "murmur2_random", "random"):
         choose = partitioner_of({"partitioner": name})
         assert {choose(None, 3) for _ in range(200)} == {0, 1, 2}
