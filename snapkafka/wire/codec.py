@@ -177,12 +177,11 @@ def _packed(item: Any, values: Sequence[Any]) -> dict[str, Any]:
     columns = {name: [getattr(value, name) for value in values] for name in hints_of(item)}
     defaults = {field.name: field.default for field in fields(item)}
     found: dict[str, Any] = {}
-    for name, column in columns.items():
-        if all(value == defaults[name] for value in column):
-            found[name] = []
-        elif hints_of(item)[name] is int:
+    for name, values_of in columns.items():
+        column = [] if all(value == defaults[name] for value in values_of) else values_of
+        if hints_of(item)[name] is int:
             near = columns.get(BESIDE.get((item, name), ""), [0, *column])
-            found[name] = [*map(operator.sub, column, near)]
+            found[name] = _numbers([*map(operator.sub, column, near)])
         else:
             found[name] = msgspec.to_builtins(column)
     return found
@@ -191,16 +190,32 @@ def _packed(item: Any, values: Sequence[Any]) -> dict[str, Any]:
 def _unpacked(item: Any, plain: dict[str, Any]) -> tuple[Any, ...]:
     columns: dict[str, list[Any]] = {}
     for name, hint in sorted(hints_of(item).items(), key=lambda field: (item, field[0]) in BESIDE):
-        if not plain[name]:
+        column = _listed(**plain[name]) if hint is int else plain[name]
+        if not column:
             continue  # all have the default
-        if hint is not int:
-            columns[name] = plain[name]
-        elif near := BESIDE.get((item, name)):
-            columns[name] = [a + b for a, b in zip(plain[name], columns.get(near, ()), strict=True)]
-        else:
-            columns[name] = [*accumulate(plain[name])]
+        if near := BESIDE.get((item, name)):
+            column = [a + b for a, b in zip(column, columns.get(near, ()), strict=True)]
+        elif hint is int:
+            column = [*accumulate(column)]
+        columns[name] = column
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return msgspec.convert(rows, type=tuple[item, ...])
+
+
+def _numbers(column: Sequence[int]) -> dict[str, Any]:
+    """Return numbers as `Numbers`."""
+    low = min(column, default=0)
+    width = (max(column, default=0) - low).bit_length()
+    bits = "".join(f"{number - low:0{width}b}" for number in column) if width else ""
+    packed = int(bits or "0", 2).to_bytes(-(-len(bits) // 8), "big")
+    return {"count": len(column), "low": low, "width": width, "packed": packed}
+
+
+def _listed(*, count: int, low: int, width: int, packed: bytes) -> list[int]:
+    if width < 0 or not 0 <= count <= REST_BYTES_MAX or len(packed) != -(-count * width // 8):
+        raise ValueError(f"{count} numbers of {width} bits in {len(packed)} bytes")
+    bits = f"{int.from_bytes(packed, 'big'):0{count * width}b}"
+    return [low + int(bits[at * width : (at + 1) * width] or "0", 2) for at in range(count)]
 
 
 #: Lists of these have a form of their own.

@@ -1,8 +1,8 @@
 """The Avro schemas of the ledger's records, which follow from the record classes.
 
 The ends and ranges of many partitions are columns: a record with one list for each field. A number is the difference to
-that of the item before, or to another one of the same item (`BESIDE`), so most are small. A list is empty where every
-item has the field's default.
+that of the item before, or to another one of the same item (`BESIDE`), so most are small, and takes as many bits as the
+largest of its list. A list is empty where every item has the field's default.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ def _type(hint: Any, known: set[str]) -> Any:
     if (item := item_of(hint)) in IN_COLUMNS:
         doc = inspect.cleandoc(item.__doc__ or "")
         columns = [
-            {"name": name, "type": {"type": "array", "items": _type(of, known)}}
+            {
+                "name": name,
+                "type": _numbers(known) if of is int else {"type": "array", "items": _type(of, known)},
+            }
             for name, of in hints_of(item).items()
         ]
         return {"type": "record", "name": f"{item.__name__}Columns", "doc": doc, "fields": columns}
@@ -87,3 +90,18 @@ def _type(hint: Any, known: set[str]) -> Any:
     if hint.__name__ in known:
         return f"{NAMESPACE}.{hint.__name__}"
     return _record(hint, hint.__name__, hints_of(hint), known)
+
+
+def _numbers(known: set[str]) -> Any:
+    """Return the schema of a column of numbers."""
+    name, fields = "Numbers", {"count": "int", "low": "long", "width": "int", "packed": "bytes"}
+    if name in known:
+        return f"{NAMESPACE}.{name}"
+    known.add(name)
+    doc = "`count` numbers, each as its excess over `low` in `width` bits, one after the other."
+    return {
+        "type": "record",
+        "name": name,
+        "doc": doc,
+        "fields": [{"name": it, "type": fields[it]} for it in fields],
+    }

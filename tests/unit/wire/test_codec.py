@@ -139,7 +139,7 @@ def test_the_ends_of_a_report_are_read_once_somebody_asks_for_one(monkeypatch: p
     assert dataclasses.replace(read, n=3) == dataclasses.replace(WHOLE, n=3)
 
 
-@pytest.mark.parametrize("how", ["bytes", "columns", "no column", "another record"])
+@pytest.mark.parametrize("how", ["bytes", "columns", "no column", "too many", "another record"])
 def test_damaged_ends_are_the_same_to_every_reader(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker does not read the ends. If others took such a record for garbage, the two would fold differently. Nor
     may a checkpoint mend it: its snapshot could be VERIFIED, without its ends, by whoever starts there."""
@@ -148,7 +148,8 @@ def test_damaged_ends_are_the_same_to_every_reader(how: str, monkeypatch: pytest
         form = codec._forms()["Report"]
         assert form.rest is not None
         plain = form.rest.plain(WHOLE)
-        plain["sent"]["partition"] = [1, 2] if how == "columns" else []
+        column = codec._numbers([1, 2] if how == "columns" else [])
+        plain["sent"]["partition"] = column | ({"count": 2**31 - 1} if how == "too many" else {})
         ends = encode(EXAMPLE) if how == "another record" else codec._written(form.rest, plain)
         data = codec._written(form, form.plain(WHOLE) | {"ends": zlib.compress(ends)})
     record = decode(data)
