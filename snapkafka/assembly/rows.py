@@ -59,8 +59,8 @@ def message_row(view: CutView, record: Record, source: InputCut, decoder: Decode
 
 
 def input_row(record: Record) -> dict[str, Any]:
-    """Return the row of an external record that was still to be read, byte by byte, without our header: of the others
-    order, repeated keys and null values stay."""
+    """Return the row of a record in the table `inputs`, byte by byte: of headers that are not ours the order, repeated
+    keys and null values stay."""
     return {
         "topic": record.log.topic,
         "partition": record.log.partition,
