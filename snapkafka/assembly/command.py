@@ -79,14 +79,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # We report an unavailable broker ourselves, once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     try:
-        _print("", options.result)  # before the work, so that it is not done in vain
+        if options.result:
+            Path(options.result).write_text("")  # before the work, so that it is not done in vain
         report = _done(options)
-        _print(_text(report), options.result)
+        _print(report, options.result)
     except OSError as error:
         what = f"{options.result} cannot be written: {error.strerror}"
         failed = OutputError(what, hint="check the path and its rights", field="result")
         report = JobReport(error=JobError.of(failed))
-        _print(_text(report))
+        _print(report)
     except Interrupted as interrupted:
         _print_line(f"interrupted by {interrupted.number.name}; nothing half-written is left")
         return exit_status(interrupted.number)
@@ -114,12 +115,9 @@ def _print_line(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _print(text: str, result: str = "") -> None:
+def _print(report: JobReport, result: str = "") -> None:
+    text = msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
     if result:
-        Path(result).write_text(text, encoding="utf-8")
+        Path(result).write_text(f"{text}\n", encoding="utf-8")
     else:
-        print(text, end="")
-
-
-def _text(report: JobReport) -> str:
-    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
+        print(text)
