@@ -6,10 +6,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -32,35 +31,6 @@ SERVICE: Final = f"kafka/{BROKER}@{REALM}"
 STARTS_WITHIN_S: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Kerberos:
-    """A running server. `keytab`: of the client."""
-
-    folder: Path
-
-    @property
-    def config(self) -> Path:
-        return self.folder / "krb5.conf"
-
-    @property
-    def keytab(self) -> Path:
-        return self.folder / "ann.keytab"
-
-    @property
-    def java_flag(self) -> str:
-        return f"-Djava.security.krb5.conf={self.config}"
-
-    def environ(self, *, keytab: bool = True) -> dict[str, str]:
-        """Variables with which a client logs in; without `keytab` it finds no ticket."""
-        found = {
-            "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
-            "SNAPKAFKA_KAFKA_SASL_MECHANISM": "GSSAPI",
-            "KRB5_CONFIG": str(self.config),
-            "KRB5CCNAME": f"FILE:{self.folder}/tickets-{keytab}",
-        }
-        return found | ({"KRB5_CLIENT_KTNAME": str(self.keytab)} if keytab else {})
-
-
 def program(name: str) -> str:
     """A program of the server; where it is not installed the test is skipped."""
     found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
@@ -69,9 +39,16 @@ def program(name: str) -> str:
     return found
 
 
+def run(*words: object, **environ: str) -> subprocess.CompletedProcess[str]:
+    command = [str(word) for word in words]
+    more: Any = {"capture_output": True, "text": True, "timeout": 120}
+    return subprocess.run(command, env=os.environ | environ, **more)
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Kerberos]:
-    """A server with a client and the service of a broker on this host; it ends with the test, or with us."""
+def server(tmp_path: Path) -> Iterator[Path]:
+    """The folder of a server, with `krb5.conf`, and keytabs of a client, `ann`, and of the service of a broker on this
+    host, `kafka`; it ends with the test, or with us."""
     if find_spec("gssapi") is None:
         pytest.skip("not run: the package gssapi is not installed; `pip install gssapi`")
     kdc, util, admin = (program(name) for name in ("krb5kdc", "kdb5_util", "kadmin.local"))
@@ -91,38 +68,36 @@ def server(tmp_path: Path) -> Iterator[Kerberos]:
         f"  supported_enctypes = aes256-cts-hmac-sha1-96:normal\n }}\n{database}"
     )
     configs = {"KRB5_CONFIG": f"{tmp_path}/krb5.conf", "KRB5_KDC_PROFILE": f"{tmp_path}/kdc.conf"}
-    environ = os.environ | configs
-
-    def run(*words: str) -> None:
-        done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-    run(util, "create", "-s", "-P", "not-a-secret", "-r", REALM)
+    made = [run(util, "create", "-s", "-P", "not-a-secret", "-r", REALM, **configs)]
     for principal, name in ((CLIENT, "ann"), (SERVICE, "kafka")):
-        run(admin, "-r", REALM, "-q", f"addprinc -randkey {principal}")
-        run(admin, "-r", REALM, "-q", f"ktadd -k {tmp_path}/{name}.keytab {principal}")
-    with (tmp_path / "log").open("wb") as log:
-        command = [kdc, "-n", "-r", REALM]
-        with Child(command, env=environ, output=log, grace_s=0) as server:
+        for query in (f"addprinc -randkey {principal}", f"ktadd -k {tmp_path}/{name}.keytab {principal}"):
+            made.append(run(admin, "-r", REALM, "-q", query, **configs))
+    assert [it.returncode for it in made] == [0] * 5, made
+    log, command = tmp_path / "log", [kdc, "-n", "-r", REALM]
+    with (
+        log.open("wb") as output,
+        Child(command, env=os.environ | configs, output=output, grace_s=0) as child,
+    ):
 
-            def starts() -> bool:
-                return server.status is not None or b"starting" in (tmp_path / "log").read_bytes()
+        def starts() -> bool:
+            return child.status is not None or b"starting" in log.read_bytes()
 
-            blocking_until(starts, STARTS_WITHIN_S, "the Kerberos server")
-            assert server.status is None, (tmp_path / "log").read_text()
-            yield Kerberos(tmp_path)
+        blocking_until(starts, STARTS_WITHIN_S, "the Kerberos server")
+        assert child.status is None, log.read_text()
+        yield tmp_path
 
 
 @pytest.fixture
-def door(server: Kerberos, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def door(server: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The door for tickets of a broker."""
     properties = {
         "sasl.enabled.mechanisms": "GSSAPI",
         "sasl.kerberos.service.name": "kafka",
         "listener.name.ticket.gssapi.sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule"
-        f' required useKeyTab=true storeKey=true keyTab="{server.folder}/kafka.keytab" principal="{SERVICE}";',
+        f' required useKeyTab=true storeKey=true keyTab="{server}/kafka.keytab" principal="{SERVICE}";',
     }
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", server.java_flag)  # the broker is the one Java that it is for
+    # the broker is the one Java that it is for
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Djava.security.krb5.conf={server}/krb5.conf")
     doors = {"TICKET": "SASL_PLAINTEXT"}
     with broker_with_doors(doors, properties, hosts={"TICKET": BROKER}) as (broker, at):
         monkeypatch.delenv("JAVA_TOOL_OPTIONS")
@@ -130,50 +105,43 @@ def door(server: Kerberos, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield at["TICKET"]
 
 
-def command(door: str, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """`snapkafka list`, of a ledger that is not there."""
-    return subprocess.run(
-        [sys.executable, "-m", "snapkafka", "list", "--bootstrap", door, "--namespace", "none"],
-        env=os.environ | environ, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-
-
-async def topics(door: str) -> set[str]:
-    async with KafkaTopicAdmin(Connection.from_environment(door, os.environ)) as admin:
-        return set(await admin.describe_topics())
-
-
 def test_a_ticket_lets_in_and_without_one_the_reason_is_one_line(
-    server: Kerberos, door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Path, door: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # 1. The clients of the command and of workers (aiokafka): a ticket by a keytab.
-    for name, value in server.environ().items():
-        monkeypatch.setenv(name, value)
-    assert "seen" in asyncio.run(topics(door))
+    ours = {"SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "SNAPKAFKA_KAFKA_SASL_MECHANISM": "GSSAPI"}
+    monkeypatch.setenv("KRB5_CONFIG", f"{server}/krb5.conf")
 
-    # 2. No ticket: what is missing and what to do, and no traceback.
-    monkeypatch.delenv("KRB5_CLIENT_KTNAME")
-    done = command(door, server.environ(keytab=False))
+    # 1. No ticket: what is missing and what to do, and no traceback.
+    tickets = {"KRB5CCNAME": f"FILE:{server}/none"}
+    where = ["--bootstrap", door, "--namespace", "none"]
+    done = run(sys.executable, "-m", "snapkafka", "list", *where, **ours, **tickets)
     assert done.returncode == AuthenticationError.exit_status, done.stdout + done.stderr
     said = done.stderr.strip().splitlines()
     assert said[0].startswith("error: ") and door in said[0], done.stderr
     assert "kinit" in said[1] and len(said) == 2, done.stderr
 
+    # 2. The clients of the command and of workers (aiokafka): a ticket by a keytab.
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{server}/tickets")
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", f"{server}/ann.keytab")
+
+    async def topics() -> set[str]:
+        async with KafkaTopicAdmin(Connection.from_environment(door, ours)) as admin:
+            return set(await admin.describe_topics())
+
+    assert "seen" in asyncio.run(topics())
+
     # 3. Kafka's Java client, which the Spark job reads with.
-    environ = server.environ() | {
+    keytab = {
         "SNAPKAFKA_KAFKA_SASL_KERBEROS_PRINCIPAL": CLIENT,
-        "SNAPKAFKA_KAFKA_SASL_KERBEROS_KEYTAB": str(server.keytab),
+        "SNAPKAFKA_KAFKA_SASL_KERBEROS_KEYTAB": f"{server}/ann.keytab",
     }
-    settings = Connection.from_environment(door, environ).settings.for_java()
-    file = tmp_path / "client.properties"
+    settings = Connection.from_environment(door, ours | keytab).settings.for_java()
+    file = server / "client.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    class_path = os.pathsep.join(str(jar) for jar in jars_with_dependencies(*READER_JARS))
-    listed = subprocess.run(
-        [
-            str(java().executable), server.java_flag, "-XX:-UsePerfData", "-cp", class_path,
-            "org.apache.kafka.tools.GetOffsetShell", "--bootstrap-server", door,
-            "--command-config", str(file), "--topic", "seen",
-        ],
-        capture_output=True, text=True, timeout=120,
+    listed = run(
+        java().executable, f"-Djava.security.krb5.conf={server}/krb5.conf", "-XX:-UsePerfData", "-cp",
+        os.pathsep.join(map(str, jars_with_dependencies(*READER_JARS))),
+        "org.apache.kafka.tools.GetOffsetShell", "--bootstrap-server", door, "--command-config", file,
+        "--topic", "seen",
     )  # fmt: skip
     assert "seen:0:0" in listed.stdout.splitlines(), listed.stdout + listed.stderr
