@@ -136,9 +136,7 @@ def logs_of(
     """
     then = {} if parent is None else {(log.topic, log.partition): log.start for log in parent.logs}
     settled = {tp: min(cut.end for cut in cuts) for tp, cuts in view.changelogs.items()}
-    settled |= {
-        tp: min(settled[tp], it.first_later) for tp, it in facts.items() if it.first_later is not None
-    }
+    settled |= {tp: min(settled[tp], it.first_later) for tp, it in facts.items()}
     return tuple(
         LogEntry(
             topic=tp.topic,

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 
 from snapkafka.protocol.captured_snapshot import Captured, InputCut
 from snapkafka.protocol.records import NOBODY, TopicPartition
-from snapkafka.wire.headers import topics_by_check
+from snapkafka.wire.headers import topic_check, topics_by_check
 
 
 def named_inputs(captured: Captured) -> dict[str, dict[Hashable, InputCut]]:
@@ -17,9 +17,8 @@ def named_inputs(captured: Captured) -> dict[str, dict[Hashable, InputCut]]:
         by_app[source.app].append(source)
     named: dict[str, dict[Hashable, InputCut]] = {}
     for app, sources in by_app.items():
-        known = topics_by_check(source.topic for source in sources)
-        marks = {topic: check for check, topic in known.items()}
-        named[app] = {mark_of(marks[it.topic], it.partition): it for it in sources if it.topic in marks}
+        clear = set(topics_by_check(source.topic for source in sources).values())
+        named[app] = {mark_of(topic_check(it.topic), it.partition): it for it in sources if it.topic in clear}
         named[app] |= {TopicPartition(it.topic, it.partition): it for it in sources}
     return named
 

@@ -43,7 +43,7 @@ from typing import Any, Final, NamedTuple
 from snapkafka.protocol.records import TopicPartition
 
 from . import questions
-from .log import Keeping
+from .log import NO_END, Keeping
 from .ranges import ReadRange
 from .sequences import CutLog
 from .stretch import Stretch
@@ -58,13 +58,13 @@ class StateFacts(NamedTuple):
     """The facts about the cut in the log of a changelog partition.
 
     `held`: number of records below the end that no parent stands for. `last_white`: the highest offset of the state;
-    -1: there is none. `first_later`: the lowest offset written after the cut (red, or past the end); None: there is
-    none. `at_seam`: process and seq of the record at the parent's end; None: there is none, or no parent.
+    -1: there is none. `first_later`: the lowest offset written after the cut (red, or past the end); its end if there
+    is none. `at_seam`: process and seq of the record at the parent's end; None: there is none, or no parent.
     """
 
     held: int = 0
     last_white: int = -1
-    first_later: int | None = None
+    first_later: int = NO_END
     at_seam: tuple[int, int] | None = None
 
 
@@ -120,7 +120,7 @@ def facts_of(view: CutView, of: Stretch) -> StateFacts:
     return StateFacts(
         held=sum(group.count for group in of.groups if start <= group.record.offset < end),
         last_white=max((group.last for group in white), default=-1),
-        first_later=min((record.offset for record in later), default=None),
+        first_later=min((record.offset for record in later), default=end),
         at_seam=next(((it.process, it.seq) for _, it, _ in of.kept if it.offset == seam), None),
     )
 
@@ -128,11 +128,10 @@ def facts_of(view: CutView, of: Stretch) -> StateFacts:
 def key_facts(log: CutLog, asked: Mapping[TopicPartition, StateFacts]) -> dict[TopicPartition, KeyFacts]:
     """Gather the key facts of the changelog partitions that are asked about. Compaction may have gone on while the log
     was read: what is superseded shows something only if it is still there afterwards."""
-    view, places = log.view, [*enumerate(questions.places(log.view))]
-    later = {place: asked[tp].first_later for place, tp in places if tp in asked}
-    until = {place: view.state_end(places[place][1]) if at is None else at for place, at in later.items()}
+    places = questions.places(log.view)
+    until = {place: asked[tp].first_later for place, tp in enumerate(places) if tp in asked}
     rows: dict[TopicPartition, list[Any]] = {
-        places[place][1]: row for place, *row in log.source.ask(questions.of_keys(until))
+        places[place]: row for place, *row in log.source.ask(questions.of_keys(until))
     }
     shown = [ReadRange(*tp, at, at + 1) for tp, (at, *_) in rows.items() if at is not None]
     there = log.source.still_there(shown)

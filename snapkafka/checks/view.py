@@ -58,15 +58,11 @@ class CutView:
         self.epoch = captured.epoch
         self.bounds = bounds
         self.processes: dict[int, ProcessCut] = {cut.process: cut for cut in captured.processes}
-        self._authors: dict[str, int] = {}  # app -> the process that restored it last
         self.bases = {TopicPartition(base.topic, base.partition): base for base in captured.bases}
-        for base in captured.bases:
-            for app in base.apps:
-                self._authors[app] = max(base.author, self._authors.get(app, base.author))
+        in_order = sorted(captured.bases, key=lambda base: base.author)
+        authors = {app: base.author for base in in_order for app in base.apps}  # of their last restore
         #: Processes of before a restore of their app: their causes are offsets of the inputs as they were then.
-        self.before_restore = frozenset(
-            cut.process for cut in captured.processes if cut.process < self._authors.get(cut.app, 0)
-        )
+        self.before_restore = {it.process for it in captured.processes if it.process < authors.get(it.app, 0)}
         #: Who may name offsets of a topic as it was before it was recreated.
         self.old_topics = {(item.process, item.topic) for item in captured.old_topics}
         self.outsiders = {outsider.process: outsider for outsider in captured.outsiders}
@@ -304,26 +300,24 @@ class CutView:
 
     # -- what must be there -----------------------------------------------------------------------------------
 
+    def last_ones(self) -> Iterator[tuple[TopicPartition, SenderEnd]]:
+        """Yield the last acknowledged white records of living senders that are not known to be deleted."""
+        for tp, senders in self.senders.items():
+            for end in senders.values() if tp not in self.recreated else ():
+                if end.last_seq >= 0 and end.white_end > self.log_start(tp):
+                    yield tp, end
+
     def last_in_flight(self) -> Iterator[tuple[TopicPartition, SenderEnd, InputCut]]:
-        """Yield the last white records of living senders that were in flight, and are not known to be deleted."""
-        for tp, sources in self.inputs.items():
-            for source in sources if tp not in self.recreated else ():
-                for end in self.senders.get(tp, {}).values():
-                    if end.last_seq >= 0 and end.white_end > max(source.position, self.log_start(tp)):
-                        yield tp, end, source
+        """Yield those of `last_ones` that were in flight."""
+        for tp, end in self.last_ones():
+            yield from ((tp, end, it) for it in self.inputs.get(tp, ()) if it.position < end.white_end)
 
     def last_behind(self) -> Iterator[tuple[TopicPartition, SenderEnd, str]]:
-        """Yield the last acknowledged white records of living senders that an app has received, or folds into its
-        state, and that are not known to be deleted; with that app."""
-        upto: dict[tuple[TopicPartition, str], int] = defaultdict(int)
-        reached = [(tp, it.app, it.position) for tp, sources in self.inputs.items() for it in sources]
-        reached += [(tp, it.app, it.end) for tp, cuts in self.changelogs.items() for it in cuts]
-        for tp, app, end_of in reached:
-            upto[tp, app] = max(upto[tp, app], end_of)
-        for (tp, app), below in sorted(upto.items()):
-            for end in self.senders.get(tp, {}).values() if tp not in self.recreated else ():
-                if end.last_seq >= 0 and self.log_start(tp) < end.white_end <= below:
-                    yield tp, end, app
+        """Yield those of `last_ones` that an app has received, or folds into its state; with that app."""
+        for tp, end in self.last_ones():
+            apps = {it.app for it in self.inputs.get(tp, ()) if it.position >= end.white_end}
+            apps |= {it.app for it in self.changelogs.get(tp, ()) if it.end >= end.white_end}
+            yield from ((tp, end, app) for app in sorted(apps))
 
     @cached_property
     def recorded(self) -> Mapping[TopicPartition, list[tuple[Recorded, InputCut]]]:

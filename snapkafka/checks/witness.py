@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from snapkafka.manifest import CheckEntry, WitnessEntry
 
+from .coverage import Examined
 from .kinds import KINDS, OF_TOPICS, Weight
-
-if TYPE_CHECKING:
-    from .coverage import Examined
-    from .log import LogRecord
+from .log import LogRecord
 
 #: As many witnesses of one check are kept: enough to see a pattern, few enough to read.
 WITNESSES_MAX: Final = 20

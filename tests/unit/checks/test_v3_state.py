@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from snapkafka.checks import KINDS, CutView, Finding, Keeping, Weight, v3_state
+from snapkafka.checks.log import NO_END
 from snapkafka.checks.v3_state import CLOCKS_MS, facts_of, key_facts
 from snapkafka.protocol import TopicPartition
 from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog
@@ -54,7 +55,7 @@ def test_each_rule_is_needed(monkeypatch: pytest.MonkeyPatch, rule: str) -> None
         "deletions stay": ("_deletions_stay", lambda *given: True),
         "superseded": ("key_facts", _each_changed(superseded=True)),
         "overtaken": ("key_facts", _each_changed(overtaken=0)),
-        "first of the later": ("facts_of", _changed(facts_of, first_later=None)),
+        "first of the later": ("facts_of", _changed(facts_of, first_later=NO_END)),
     }[rule]
     monkeypatch.setattr(v3_state, name, broken)
     assert any(passes(table) and short(table) for table in tables())
