@@ -16,7 +16,6 @@ from snapkafka.manifest import TopicEntry
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import Retention, TopicPartition
 from snapkafka.topic_config import promised_by
-from snapkafka.units import wall_ms
 from snapkafka.until import Tries
 
 ISOLATIONS: Final = ("read_uncommitted", "read_committed")
@@ -29,8 +28,6 @@ AROUND_MAX: Final = 10_000
 #: A transaction that was open at the cut is over by then, or its producer is dead: the broker's own limit is 60 s.
 STABLE_TIMEOUT_S: Final = 70.0
 STABLE_POLL_S: Final = 0.2
-#: Topics whose settings are asked for at the same time.
-ASKED_AT_ONCE: Final = 16
 
 _T = TypeVar("_T")
 
@@ -41,20 +38,11 @@ async def ask_once(connection: Connection, question: Callable[[KafkaTopicAdmin],
         return await question(admin)
 
 
-async def look(
-    admin: KafkaTopicAdmin,
-    captured: Captured,
-    *,
-    isolation: str,
-    triggered_ms: int = 0,
-    now_ms: int | None = None,
-) -> CutView:
+async def look(admin: KafkaTopicAdmin, captured: Captured, *, isolation: str, age_ms: int) -> CutView:
     """Return the snapshot with the present bounds of its log.
 
     Args:
-        triggered_ms: when it was triggered, milliseconds since 1970; 0: unknown.
-        now_ms: the present time of the same clock; None: by the clock of this machine. A cut that seems to lie in the
-            future has no known age, and settings vouch for nothing then.
+        age_ms: of the cut, as far as known; a very long time: unknown. Settings vouch for nothing where it is negative.
         isolation: "read_committed" waits until every end of the snapshot can be read: past the last stable offset
             Spark fails.
 
@@ -64,12 +52,9 @@ async def look(
     """
     unbound = CutView(captured)
     bounds = await log_bounds(admin, {*unbound.inputs, *unbound.changelogs})
-    age_ms = (wall_ms() if now_ms is None else now_ms) - triggered_ms
-    known = triggered_ms > 0 and age_ms >= 0
-    changelogs = sorted({tp.topic for tp in bounds if tp in unbound.changelogs} if known else ())
-    then = {promised.topic: promised for promised in captured.retention}
-    answers = await asyncio.gather(*(_keeping(admin, topic, then.get(topic), age_ms) for topic in changelogs))
-    kept = dict(zip(changelogs, answers, strict=True))
+    there = {tp.topic for tp in bounds.keys() & unbound.changelogs.keys()}
+    promised = [it for it in captured.retention if it.topic in there]
+    kept = dict(await asyncio.gather(*(_keeping(admin, it, age_ms) for it in promised)))
     ends = {tp: now.end for tp, now in bounds.items()}
     if isolation == "read_committed":
         needed = {tp: min(unbound.closed_end(tp), end) for tp, end in ends.items()}
@@ -103,36 +88,28 @@ async def look_at_topics(admin: KafkaTopicAdmin, captured: Captured) -> tuple[To
     Unauthorized settings are left out, without an error: a manifest with some of them is better than none.
     """
     parts: list[Any] = [*captured.inputs, *captured.changelogs, *captured.senders]
-    names = sorted({part.topic for part in parts})
-    gate = asyncio.Semaphore(ASKED_AT_ONCE)
 
     async def settings(topic: str) -> Mapping[str, str]:
-        async with gate:
-            try:
-                return (await admin.topic_settings(topic))[1]
-            except LedgerUnusableError:
-                return {}
+        try:
+            return (await admin.topic_settings(topic))[1]
+        except LedgerUnusableError:
+            return {}
 
-    try:
-        found = await admin.describe_topics(names)
-    except LedgerUnusableError:  # one of them may not be described: those that may be are listed
-        found = {name: it for name, it in (await admin.describe_topics()).items() if name in names}
-    own = await asyncio.gather(*(settings(name) for name in found))
+    found = sorted((await admin.describe_topics({part.topic for part in parts})).items())
+    own = await asyncio.gather(*(settings(name) for name, _ in found))
     return tuple(
-        TopicEntry(
-            name=name, topic_id=found[name].topic_id, partitions=found[name].partitions, settings=settings
-        )
-        for name, settings in sorted(zip(found, own, strict=True))
+        TopicEntry(name=name, topic_id=it.topic_id, partitions=it.partitions, settings=of_it)
+        for (name, it), of_it in zip(found, own, strict=True)
     )
 
 
-async def _keeping(admin: KafkaTopicAdmin, topic: str, then: Retention | None, age_ms: int) -> Keeping | None:
-    """Return the retention of a changelog since the cut; None if its settings are unauthorized, or were then."""
+async def _keeping(admin: KafkaTopicAdmin, then: Retention, age_ms: int) -> tuple[str, Keeping | None]:
+    """Return the retention of a changelog since the cut; None if its settings are unauthorized."""
     try:
-        holding, _ = await admin.topic_settings(topic)
+        holding, _ = await admin.topic_settings(then.topic)
     except LedgerUnusableError:
-        return None
-    return None if then is None else keeping(then, promised_by(topic, holding), age_ms=age_ms)
+        return then.topic, None
+    return then.topic, keeping(then, promised_by(then.topic, holding), age_ms=age_ms)
 
 
 async def _stable_ends(

@@ -10,7 +10,6 @@ import heapq
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -40,11 +39,11 @@ if TYPE_CHECKING:
 SECONDS_MAX: Final = 600.0
 #: Rows that are taken from DuckDB at a time.
 ROWS: Final = 10_000
-#: The columns that may hold JSON.
-JSON_COLUMNS: Final = ((STATE, "key"), (STATE, "value"), ("messages", "key"), ("messages", "value"))
 #: The schema of the snapshot whose tables need no schema.
 MAIN: Final = "main"
-_PLACE: Final = ("topic", "partition", "offset")
+#: The columns that say where the record of a row lies.
+PLACE: Final = ("topic", "partition", "offset")
+_JSON: Final = msgspec.json.Encoder(decimal_format="number", enc_hook=str)
 
 
 class Tables(NamedTuple):
@@ -175,7 +174,7 @@ def _outcome(empty: DuckDBPyConnection, there: DuckDBPyConnection, invariant: In
     watch = threading.Timer(SECONDS_MAX, there.interrupt)
     watch.start()
     try:
-        long_number = long_number_sql(empty, invariant.sql, JSON_COLUMNS)
+        long_number = long_number_sql(empty, invariant.sql)
         if long_number and (long := there.execute(long_number).fetchone()):
             return _not_evaluated(
                 name, f"JSON has the number {long[0]}, of which DuckDB keeps 15 digits: write it as a text"
@@ -191,7 +190,7 @@ def _outcome(empty: DuckDBPyConnection, there: DuckDBPyConnection, invariant: In
         name=name,
         status=Status.FAILED if found else Status.PASSED,
         found=found,
-        witnesses=tuple(_witness(text, row) for text, row in first),
+        witnesses=tuple(witness_of_row(text, row) for text, row in first),
     )
 
 
@@ -213,26 +212,13 @@ def first_rows(done: DuckDBPyConnection) -> tuple[int, list[tuple[str, Mapping[s
 
 
 def _as_json(row: Mapping[str, Any]) -> str:
-    """Return a row as JSON, without nulls."""
-    kept = {column: _plain(value) for column, value in row.items() if value is not None}
-    return msgspec.json.encode(kept, enc_hook=str).decode()
+    """Return a row as JSON, without nulls, exact numbers with all their digits."""
+    return _JSON.encode({column: value for column, value in row.items() if value is not None}).decode()
 
 
-def _plain(value: Any) -> Any:
-    """Return a value as msgspec writes it, exact numbers with all their digits."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, Decimal):
-        return msgspec.Raw(format(value, "f").encode())
-    if isinstance(value, int) and not isinstance(value, bool):
-        return msgspec.Raw(str(value).encode())
-    return value
-
-
-def _witness(text: str, row: Mapping[str, Any]) -> WitnessEntry:
-    topic, partition, offset = (row.get(column) for column in _PLACE)
+def witness_of_row(what: str, row: Mapping[str, Any], columns: Iterable[str] = PLACE) -> WitnessEntry:
+    """Return the witness of a row; it has a place if these columns are one."""
+    topic, partition, offset = (row.get(column) for column in columns)
     if not (isinstance(topic, str) and isinstance(partition, int) and isinstance(offset, int)):
         topic, partition, offset = "", -1, -1
-    return WitnessEntry(topic=topic, partition=partition, offset=offset, what=text)
+    return WitnessEntry(topic=topic, partition=partition, offset=offset, what=what)

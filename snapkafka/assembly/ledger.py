@@ -11,7 +11,7 @@ import random
 from collections import defaultdict
 from collections.abc import Collection, Coroutine
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from snapkafka.checks import CutView
 from snapkafka.checks.kinds import OF_STATE
@@ -38,9 +38,6 @@ from snapkafka.protocol.records import TopicPartition
 from .cluster import look, look_at_topics, require_same_topics
 
 T = TypeVar("T")
-
-#: The epoch of no snapshot: that of the first trigger is 1, the offset behind it.
-NO_EPOCH: Final = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,10 +107,8 @@ class Desk:
         stopped."""
         ran = self._run(ran_since(self._admin, self.reading.state, captured))
         captured = replace(captured, contaminated=captured.contaminated or ran)
-        since_ms = self.ledger(captured).triggered_ms
-        now_ms = self._run(self._broker_ms())
-        work = look(self._admin, captured, isolation=isolation, triggered_ms=since_ms, now_ms=now_ms)
-        return self._run(work)
+        age_ms = self._run(self._broker_ms()) - self.ledger(captured).triggered_ms
+        return self._run(look(self._admin, captured, isolation=isolation, age_ms=age_ms))
 
     def require_same_topics(self, view: CutView) -> None:
         """Refuse a log that is another one by now; see `cluster.require_same_topics`."""
@@ -181,9 +176,9 @@ class Desk:
     async def _broker_ms(self) -> int:
         """Return the present time by the clock of the cuts' ages: when the broker appends a record.
 
-        The record is a verdict of no snapshot, which every reader skips.
+        The record is a verdict of epoch 0, which no snapshot has: every reader skips it.
         """
-        nothing = records.Verdict(n=random.getrandbits(63), epoch=NO_EPOCH, verdict="")
+        nothing = records.Verdict(n=random.getrandbits(63), epoch=0, verdict="")
         offset = await self._ledger.append(nothing)
         await self.reading.catch_up(self._ledger, offset + 1)
         return self.reading.times_ms[offset]

@@ -18,7 +18,7 @@ from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.manifest import InvariantEntry, Manifest, OpenEntry, TableEntry
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.store import open_manifest, open_store, read_manifest, require_state
-from snapkafka.units import format_bytes
+from snapkafka.units import format_bytes, wall_ms
 
 from .base import base_or_whole, require_offsets, view_on
 from .cluster import ask_once, look, require_same_topics
@@ -123,10 +123,10 @@ def _verified(job: Job, engine: Chosen, path: str) -> JobResult:
     name = open_manifest(path)[1]
     # The place is one that leads there from wherever it is read later.
     place, sha256 = store.place(name), store.sha256(name)
-    captured, since_ms = manifest.captured, manifest.ledger.triggered_ms
+    captured, age_ms = manifest.captured, wall_ms() - manifest.ledger.triggered_ms
 
     async def asked(admin: KafkaTopicAdmin) -> tuple[CutView, tuple[OpenEntry, ...]]:
-        view = await look(admin, captured, isolation=manifest.isolation, triggered_ms=since_ms)
+        view = await look(admin, captured, isolation=manifest.isolation, age_ms=age_ms)
         return view, await external_readers(admin, captured, sinks=spec.sinks)
 
     view, seen = asyncio.run(ask_once(connection, asked))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from snapkafka.errors import (
@@ -48,15 +48,11 @@ HINTS: Final[dict[type[SnapkafkaError], str]] = {
 
 def as_ours(error: Exception, notify: Callable[[str], None]) -> SnapkafkaError:
     """Return an error as one of ours; of an unforeseen one the traceback is printed."""
-    found = error if isinstance(error, SnapkafkaError) else translate(error)
-    if found is None:
-        notify("".join(traceback.format_exception(error)))
-    return found or InternalError(f"{type(error).__name__}: {error}"[:300])
-
-
-def translate(error: Exception) -> SnapkafkaError | None:
-    """Translate an error to one of ours; None: it is unforeseen."""
-    for text in _texts(error):
+    if isinstance(error, SnapkafkaError):
+        return error
+    cause: BaseException | None = error
+    while cause is not None:
+        text = str(cause)
         for sign, kind, meaning in _SIGNS:
             if sign in text:
                 lines = (line.strip() for line in text.splitlines() if sign in line)
@@ -65,10 +61,6 @@ def translate(error: Exception) -> SnapkafkaError | None:
                 place = _PARTITION.search(text) if kind is OffsetsGoneError else None
                 where = f" ({place[1]}[{place[2]}])" if place else ""
                 return kind(f"{meaning}{where}: {line[:200]}", hint=HINTS.get(kind))
-    return None
-
-
-def _texts(error: BaseException | None) -> Iterator[str]:
-    while error is not None:
-        yield str(error)
-        error = error.__cause__
+        cause = cause.__cause__
+    notify("".join(traceback.format_exception(error)))
+    return InternalError(f"{type(error).__name__}: {error}"[:300])

@@ -16,7 +16,7 @@ from snapkafka.manifest import OPEN_ENDED, STATE, STATE_DELTA, CheckEntry, Witne
 from snapkafka.store import sql_name
 from snapkafka.store.database import one_line
 
-from .invariants import Tables, first_rows, opened
+from .invariants import PLACE, Tables, first_rows, opened, witness_of_row
 from .schemas import columns
 
 if TYPE_CHECKING:
@@ -28,11 +28,8 @@ CHECK: Final = "tables"
 DECODED: Final = frozenset({"key", "value", "why_undecoded", "window_start", "window_end"})
 #: Which check proves that the log still holds all of a table.
 PROVEN_BY: Final[Mapping[str, str]] = {STATE: "V3", "messages": "V4", "channels": "V4"}
-#: Where the record of a row lies: topic, partition, offset.
-PLACE: Final[Mapping[str, tuple[str, str, str]]] = {
-    STATE: ("changelog_topic", "partition", "changelog_offset"),
-    "messages": ("topic", "partition", "offset"),
-}
+#: Where the record of a row of the state lies.
+STATE_PLACE: Final = ("changelog_topic", "partition", "changelog_offset")
 #: So much of a row is shown.
 ROW_CHARS: Final = 300
 
@@ -93,15 +90,8 @@ def _witnesses(name: str, what: str, same_bytes: bool, rows: _Rows) -> list[Witn
         "; its bytes are the same: either it was altered, or it was assembled with other codecs, schemas or registry, "
         "or another choice about pickles"
     )  # fmt: skip
-    found = []
-    for text, row in rows:
-        topic, partition, offset = (row[column] for column in PLACE[name]) if name in PLACE else ("", -1, -1)
-        found.append(
-            WitnessEntry(
-                topic=topic or "",
-                partition=-1 if partition is None else partition,
-                offset=-1 if offset is None else offset,
-                what=f"stored table {name} {what}{why}: {text[:ROW_CHARS]}",
-            )
-        )
-    return found
+    place = STATE_PLACE if name == STATE else PLACE
+    return [
+        witness_of_row(f"stored table {name} {what}{why}: {text[:ROW_CHARS]}", row, place)
+        for text, row in rows
+    ]

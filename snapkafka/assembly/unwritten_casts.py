@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
+from snapkafka.manifest import STATE
 from snapkafka.store import sql_text
 from snapkafka.store.database import one_line
 
@@ -35,6 +36,8 @@ NUMBER_IN_JSON: Final = r"-?([0-9]+(?:\.[0-9]+|[eE]))"
 LAST_NAME: Final = re.compile(r"""(?:^|[./])"?([^"./$\[\]*]+)"?$""")
 #: What returns parts of JSON; it reads numbers with a fraction as DOUBLE.
 OF_JSON: Final = re.compile(r"->>?|(?:json|from_json).*")
+#: The columns that may hold JSON.
+JSON_COLUMNS: Final = ((STATE, "key"), (STATE, "value"), ("messages", "key"), ("messages", "value"))
 #: A node of a plan.
 Node = Mapping[str, Any]
 
@@ -78,13 +81,9 @@ def problem_of(database: DuckDBPyConnection, sql: str) -> str:
     return ""
 
 
-def long_number_sql(database: DuckDBPyConnection, sql: str, columns: Iterable[tuple[str, str]]) -> str:
+def long_number_sql(database: DuckDBPyConnection, sql: str) -> str:
     """Return a query for a number in JSON that has more digits than a DOUBLE keeps, and that another query reads other
-    than as DOUBLE; empty: that reads none.
-
-    Args:
-        columns: tables, each with a column that may hold JSON.
-    """
+    than as DOUBLE; empty: that reads none."""
     plan = _serialised(database, "json_serialize_plan(?, optimize := false)", sql)
     before = {
         _before_number(node)
@@ -96,7 +95,7 @@ def long_number_sql(database: DuckDBPyConnection, sql: str, columns: Iterable[tu
     pattern = sql_text(f"(?:{'|'.join(sorted(before))}){NUMBER_IN_JSON}")
     rows = " UNION ALL ".join(
         f"SELECT unnest(regexp_extract_all({column}, {pattern}, 1)) AS number FROM {table}"
-        for table, column in columns
+        for table, column in JSON_COLUMNS
     )
     digits = "length(trim(translate(number, '.eE', ''), '0'))"
     return f"SELECT number FROM ({rows}) WHERE {digits} > {FLOATING['DOUBLE']} LIMIT 1"

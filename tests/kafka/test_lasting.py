@@ -66,7 +66,7 @@ async def test_until_when_it_lasts_is_when_the_broker_deletes_within_a_tenth(
         (start,) = (await admin.log_starts([ORDERS])).values()
         for offset in range(start):
             gone_ms.setdefault(offset, wall_ms())
-        view = await look(admin, CAPTURED, isolation="read_uncommitted")
+        view = await look(admin, CAPTURED, isolation="read_uncommitted", age_ms=0)
         if view.log_start(ORDERS) <= 1:
             require_offsets(view)  # as long as it is there, nobody refuses
         return start > 1
@@ -74,7 +74,7 @@ async def test_until_when_it_lasts_is_when_the_broker_deletes_within_a_tenth(
     await until(both_are_gone)
     assert gone_ms[0] < until_ms, "what was read goes first, and does not count"
     assert until_ms <= gone_ms[1] <= until_ms + RETENTION_MS / 10
-    view = await look(admin, CAPTURED, isolation="read_uncommitted")
+    view = await look(admin, CAPTURED, isolation="read_uncommitted", age_ms=0)
     with pytest.raises(OffsetsGoneError, match=r"orders\[0\]"):
         require_offsets(view)
 

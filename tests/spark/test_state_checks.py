@@ -97,8 +97,8 @@ def cleaned() -> Iterator[Cleaned]:
 
 def looked_at(topic: Topic) -> tuple[CutView, Settings]:
     """Such a snapshot, and how its log is read."""
-    cut, an_hour_ago = promised(captured([topic])), time.time_ns() // 1_000_000 - HOUR
-    look = partial(cluster.look, captured=cut, isolation="read_committed", triggered_ms=an_hour_ago)
+    cut = promised(captured([topic]))
+    look = partial(cluster.look, captured=cut, isolation="read_committed", age_ms=HOUR)
     view = asyncio.run(cluster.ask_once(Connection(bootstrap=topic.bootstrap), look))
     return view, settings_of(ENTRY, bootstrap=topic.bootstrap, namespace="cleaned")
 

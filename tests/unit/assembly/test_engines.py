@@ -14,7 +14,7 @@ import pytest
 from snapkafka.assembly import HandOverError, Job, JobSpec, embedded, engines
 from snapkafka.assembly.embedded import EmbeddedEngine
 from snapkafka.assembly.records import Record
-from snapkafka.assembly.spark_errors import translate
+from snapkafka.assembly.spark_errors import as_ours
 from snapkafka.checks import ReadRange
 from snapkafka.errors import BadInputError, DependencyMissingError, OffsetsGoneError
 from snapkafka.runtime import extras
@@ -156,15 +156,14 @@ RANGE = "Could not read records in offset [1, 9) for topic partition shop.orders
     ],
 )
 def test_the_topic_whose_records_are_gone_is_named(text: str, place: str | None) -> None:
-    found = translate(RuntimeError(text))
+    found = as_ours(RuntimeError(text), print)
     assert isinstance(found, OffsetsGoneError)
     assert (f"({place}): " in found.message) == (place is not None), found.message
     assert "\n" not in found.message
 
 
 def test_a_session_without_the_kafka_source_says_how_to_give_it() -> None:
-    found = translate(
-        RuntimeError("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafka. Make sure")
-    )
+    error = RuntimeError("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafka. Make sure")
+    found = as_ours(error, print)
     assert isinstance(found, DependencyMissingError)
     assert "--packages" in found.hint
