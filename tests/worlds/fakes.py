@@ -150,7 +150,6 @@ class FakeAdmin:
     delay_s: float = 0.0
     member_counts: list[int] = field(default_factory=list)  # of groups, one answer after the other; then 0
     member_failure: Exception | None = None
-    asked_members: list[str] = field(default_factory=list)
     held: dict[str, FakeHold] = field(default_factory=dict)  # by group
     noted: set[str] = field(default_factory=set)  # of the last commit of a holder
     ledgers: dict[str, FakeLedger] = field(default_factory=dict)  # by topic
@@ -225,7 +224,6 @@ class FakeAdmin:
         if group in self.held:
             return (Member("holder", HOLDER, "/box"),)
         await self._answer()
-        self.asked_members.append(group)
         if self.member_failure is not None:
             raise self.member_failure
         number = self.member_counts.pop(0) if self.member_counts else 0
