@@ -19,7 +19,7 @@ from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topics_by_check
 
-from .records import Record
+from .records import Piece, Record
 from .rows import input_codecs
 from .values.decoder import Decoder
 
@@ -88,12 +88,11 @@ class Around:
             self._reaches[item.tp].append(item)
         self._kinds: dict[tuple[InputCut, int, str, bool], list[Record]] = defaultdict(list)
 
-    def take(self, tp: TopicPartition, records: Iterable[Record]) -> None:
-        """Take in records of one partition."""
-        for item in self._reaches.get(tp, ()):
-            for record in records:
-                is_near = item.low <= record.offset < item.high
-                if is_near and not record.log.marker and not self._view.is_void(record.log):
+    def take(self, piece: Piece) -> None:
+        """Take in records."""
+        for item in self._reaches.get(piece.tp, ()):
+            for record in piece.between(item.low, item.high).records():
+                if not record.log.marker and not self._view.is_void(record.log):
                     colour = "white" if self._view.sent_before(record.log, item.source) else "red"
                     side = "external" if record.is_external else colour
                     received = not in_flight(item.source, record.offset)

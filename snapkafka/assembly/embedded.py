@@ -1,31 +1,36 @@
-"""The engine in this process: records from librdkafka, questions to SQLite."""
+"""The engine in this process: records from librdkafka, questions to DuckDB."""
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
+from itertools import islice
 from typing import Any, Final
 
-from snapkafka.checks import ReadRange, questions
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from snapkafka.checks import ReadRange
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, OffsetsGoneError
 from snapkafka.kafka.records.bulk import client_settings, headers_of, messages_of
 from snapkafka.wire import headers as wire
 
+from .arrow_schema import arrow_schema
 from .examine import Examination, Part, Reading
 from .job import Job, Settings
 from .order import Engine, HandOverError
-from .records import CLIENT_ID, Record, pieces, record_of
-from .state import Change, Fold
+from .records import CLIENT_ID, ROWS, pieces
+from .state import Fold
 from .table_files import Written
 
 #: The libraries of the engine, for the manifest.
 LIBRARIES: Final = ("confluent-kafka", "duckdb", "pyarrow")
 #: Keys and values of the state that are held in memory at most.
 BYTES_MAX: Final = 512 << 20
-#: Numbers that are held of each change.
-COLUMNS: Final = 5
+#: Records that are put into columns at once.
+BATCH: Final = 10_000
+#: What is held of each change.
+ASKED: Final = arrow_schema("place int, pos bigint, key_hash bigint, white int")
 #: Kafka's numbers of the types of timestamps, by librdkafka's.
 TIMESTAMP_TYPES: Final = {1: 0, 2: 1}
 
@@ -37,7 +42,7 @@ class EmbeddedEngine(Engine):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self._asked = array("q")  # place, pos, hash of the key, whether there is a key, white
+        self._asked: list[pa.RecordBatch] = []
         self._fold: Fold | None = None
 
     def versions(self) -> dict[str, str]:
@@ -48,7 +53,7 @@ class EmbeddedEngine(Engine):
         try:
             yield
         finally:
-            self._asked, self._fold = array("q"), None
+            self._asked, self._fold = [], None
 
     def examine(self, reading: Reading) -> list[Part]:
         """Read and examine.
@@ -61,9 +66,10 @@ class EmbeddedEngine(Engine):
         work = Examination(reading)
         if not reading.is_again:
             self._fold = reading.new_fold()
-        for tp, records in pieces(self.records(reading.settings, reading.to_read())):
-            for change in work.take(tp, records):
-                self._keep(change)
+        ledger_id = wire.ledger_id(bytes.fromhex(reading.settings.ledger.topic_id))
+        for piece in pieces(self.batches(reading.settings, reading.to_read()), ledger_id):
+            for changes in work.take(piece):
+                self._keep(changes)
         return [work.part()]
 
     def fold(self, write: Callable[[Fold, int], Written]) -> list[Written]:
@@ -71,41 +77,48 @@ class EmbeddedEngine(Engine):
         return [write(self._fold, 0)]
 
     def ask(self, question: str) -> Sequence[tuple[Any, ...]]:
-        """Ask SQLite."""
-        rows = zip(*(self._asked[nth::COLUMNS] for nth in range(COLUMNS)), strict=True)
-        return questions.answered(
-            question, ((place, pos, of if keyed else None, white) for place, pos, of, keyed, white in rows)
-        )
+        """Ask DuckDB."""
+        import duckdb
 
-    def records(self, settings: Settings, ranges: Iterable[ReadRange]) -> Iterator[Record]:
-        """Read the records of ranges, one per partition, in the order of each."""
+        with duckdb.connect() as database:
+            database.register("changes", pa.Table.from_batches(self._asked, ASKED))
+            found: list[tuple[Any, ...]] = database.execute(question).fetchall()
+        return found
+
+    def batches(self, settings: Settings, ranges: Iterable[ReadRange]) -> Iterator[pa.RecordBatch]:
+        """Read the records of ranges, one per partition, in the order of each, by `ROWS`."""
         client = client_settings(self._job.connection()) | {
             "client.id": CLIENT_ID,
             "group.id": CLIENT_ID,
             "isolation.level": settings.spec.isolation,
         }
-        ledger_id = wire.ledger_id(bytes.fromhex(settings.ledger.topic_id))
-        return (_record(ledger_id, message) for message in messages_of(client, list(ranges), _refuse))
+        messages = messages_of(client, list(ranges), _refuse)
+        while some := [_row(message) for message in islice(messages, BATCH)]:
+            yield batch_of(some)
 
-    def _keep(self, change: Change) -> None:
-        of = change.key_hash
-        self._asked.extend((change.place, change.pos, of or 0, int(of is not None), change.white))
-        if change.bucket is not None:
-            assert self._fold is not None, "changes are of the first examination"
-            self._fold.take(change)
-            if self._fold.bytes > BYTES_MAX:
-                raise HandOverError(f"state of more than {BYTES_MAX >> 20} MB")
+    def _keep(self, changes: pa.RecordBatch) -> None:
+        self._asked.append(changes.select(ASKED.names))
+        assert self._fold is not None, "changes are of the first examination"
+        self._fold.take(changes)
+        if self._fold.bytes > BYTES_MAX:
+            raise HandOverError(f"state of more than {BYTES_MAX >> 20} MB")
 
 
-def _record(ledger_id: int, message: Any) -> Record:
-    place = message.topic(), message.partition(), message.offset()
+def batch_of(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+    """Return rows, by `ROWS`."""
+    columns = [pa.array(of, kind.type) for of, kind in zip(zip(*rows, strict=True), ROWS, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=ROWS)
+
+
+def _row(message: Any) -> tuple[Any, ...]:
     kind, at_ms = message.timestamp()
     try:
         headers = headers_of(message)
     except UnicodeError as error:
         raise HandOverError(str(error)) from error
-    time = at_ms, TIMESTAMP_TYPES.get(kind, -1)
-    return record_of(ledger_id, place, time, message.key(), message.value(), headers, wire.find(headers))
+    place = message.topic(), message.partition(), message.offset()
+    of_client = at_ms, TIMESTAMP_TYPES.get(kind, -1), message.key(), message.value()
+    return *place, *of_client, headers, wire.find(headers)
 
 
 def _refuse(topic: str, partition: int, error: Any) -> None:

@@ -1,7 +1,7 @@
 """The work on the records of a snapshot, piece by piece: the one text of both engines.
 
 What follows from a record and the captured snapshot alone is done at once: the summary for the checks, the tables
-`messages` and `inputs`, what may be shown of `around`. What needs other records of its key comes back as `Change`s, of
+`messages` and `inputs`, what may be shown of `around`. What needs other records of its key comes back as `CHANGES`, of
 which only those that may be the last of their key have a value.
 """
 
@@ -9,29 +9,51 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
-from snapkafka.checks import CutView, ReadRange, Stretch, Wanted, lead_ranges, questions, stretch_of
-from snapkafka.checks.summary import KEPT_MAX, places_due
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from snapkafka.checks import (
+    EXTERNAL,
+    CutView,
+    LogRecord,
+    ReadRange,
+    Stretch,
+    Wanted,
+    lead_ranges,
+    questions,
+    stretch_of,
+)
+from snapkafka.checks.log import NO_END
+from snapkafka.checks.summary import KEPT_MAX, bounds_in, places_due
 from snapkafka.manifest import INPUTS
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store
 
 from .around import Around, Reach, per_kind, reach
+from .arrow_schema import arrow_schema
 from .job import Settings
 from .manifest import unread_ranges
-from .records import Record
+from .records import Piece, Record
 from .rows import Channel, input_row, message_row
-from .state import Change, Fold
+from .state import Fold
 from .table_files import Written, write_rows
 from .values.decoder import Decoder
 
 #: Rows of a table, and bytes of them, that a task holds until it writes them to a file.
 FILE_ROWS: Final = 250_000
 FILE_BYTES: Final = 64 << 20
+#: A change of a table, as `checks.questions` asks for it; what is needed of it for `state` has a `bucket`, in which all
+#: of its key are.
+CHANGES: Final = (
+    "place int, pos bigint, key_hash bigint, white int, bucket bigint, key binary, value binary, process bigint, "
+    "epoch bigint"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,23 +132,24 @@ class Examination:
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._bytes: Counter[str] = Counter()
 
-    def take(self, tp: TopicPartition, records: list[Record]) -> Iterable[Change]:
-        """Take in records of one partition, whose offsets rise; return the changes among them."""
-        if tp in self._view.recreated:
-            return ()
+    def take(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        """Take in records; yield the changes among them, by `CHANGES`."""
+        tp, view = piece.tp, self._view
+        if tp in view.recreated:
+            return
         read = self._read.get(tp)
-        own = [] if read is None else [it for it in records if read.start <= it.offset < read.end]
-        if own:
-            self._summarise(tp, own)
-        if read is not None and (lead := [it.row for it in records if it.offset < read.start]):
-            self._part.leads.append(stretch_of(self._view, tp, lead))
+        own = piece.between(0, 0) if read is None else piece.between(read.start, read.end)
+        if len(own):
+            self._summarise(own)
+        if read is not None and len(lead := piece.between(0, read.start)):
+            self._part.leads.append(stretch_of(view, tp, partial(lead.blocks, view.epoch)))
         if self._around is not None:
-            upto = records if read is None else [it for it in records if it.offset < read.end]
-            self._around.take(tp, upto)
-        if self._reading.tables is not None and tp in self._view.inputs:
-            self._messages(tp, own)
-            self._external(tp, records)
-        return () if self._reading.is_again or tp not in self._places else self._changes(tp, own)
+            self._around.take(piece if read is None else piece.between(0, read.end))
+        if self._reading.tables is not None and tp in view.inputs:
+            self._messages(own)
+            self._external(piece)
+        if len(own) and tp in self._places and not self._reading.is_again:
+            yield self._changes(own)
 
     def part(self) -> Part:
         """Return what was made of all records."""
@@ -136,8 +159,9 @@ class Examination:
             self._part.near = self._around.rows(self._decoder)
         return self._part
 
-    def _summarise(self, tp: TopicPartition, records: list[Record]) -> None:
-        found = stretch_of(self._view, tp, (it.row for it in records), self._reading.wanted)
+    def _summarise(self, piece: Piece) -> None:
+        view, tp, wanted = self._view, piece.tp, self._reading.wanted
+        found = stretch_of(view, tp, partial(piece.blocks, view.epoch), wanted)
         if self._kept[tp] > KEPT_MAX:
             found.crowded, due = True, places_due(self._view, tp)
             found.kept = [it for it in found.kept if it.record.offset in due]
@@ -146,10 +170,11 @@ class Examination:
 
     # -- tables ---------------------------------------------------------------------------------------------------
 
-    def _messages(self, tp: TopicPartition, records: list[Record]) -> None:
+    def _messages(self, piece: Piece) -> None:
         view = self._view
-        for source in view.inputs[tp]:
-            for record in records:
+        for source in view.inputs[piece.tp]:
+            first = min((agent.offset for agent in source.agents), default=source.position)
+            for record in piece.between(first, NO_END).records():
                 if view.in_channel(record.log, source):
                     row = message_row(view, record, source, self._decoder)
                     channel = Channel(*(row[name] for name in Channel._fields))
@@ -157,12 +182,12 @@ class Examination:
                     self._part.held[channel, "bytes"] += record.size
                     self._add("messages", row, record)
 
-    def _external(self, tp: TopicPartition, records: list[Record]) -> None:
-        if (unread := self._reading.unread.get(tp)) is None:
+    def _external(self, piece: Piece) -> None:
+        if (unread := self._reading.unread.get(piece.tp)) is None:
             return
-        for record in records:
-            if unread.start <= record.offset < unread.end and record.is_external:
-                self._add(INPUTS, input_row(record), record)
+        found = piece.between(unread.start, unread.end)
+        for record in found.records(found.stamps.process == EXTERNAL):
+            self._add(INPUTS, input_row(record), record)
 
     def _add(self, name: str, row: dict[str, Any], record: Record) -> None:
         rows = self._rows.setdefault(name, [])
@@ -179,35 +204,49 @@ class Examination:
 
     # -- changes --------------------------------------------------------------------------------------------------
 
-    def _changes(self, tp: TopicPartition, records: list[Record]) -> Iterator[Change]:
-        view, place = self._view, self._places[tp]
-        white = [view.in_state(it.log) for it in records]
-        last = self._may_be_last(tp, records, white) if self._reading.tables is not None else {}
-        for record, is_white in zip(records, white, strict=True):
-            if not record.log.marker:
-                of = None if record.key is None else hash_of(record.key)
-                found = Change(place, record.offset, of, int(is_white))
-                if (bucket := last.get(record.offset)) is not None:
-                    needed = record.key, record.value, record.log.process, record.log.epoch
-                    found = Change(*found[:4], bucket, *needed)
-                    self._part.folded += record.size
-                yield found
+    def _changes(self, piece: Piece) -> pa.RecordBatch:
+        tables, white, keys = self._view.changelogs[piece.tp], self._white(piece), piece.rows.column("key")
+        of_sets = any(table.sets for table in tables)
+        if self._reading.tables is None:
+            needed = np.zeros(len(piece), bool)
+        elif of_sets or len({table.end for table in tables}) > 1:
+            # An operation is a change of a set, whichever its key. Of several tables each has an end of its own.
+            needed = white
+        else:
+            needed = _last_of_each(keys, white)
+        hashes = _hashes(keys)
+        raw = keys, piece.rows.column("value")
+        key, value = (pc.if_else(pa.array(needed), column, None) for column in raw)
+        self._part.folded += key.nbytes + value.nbytes
+        columns = [
+            np.full(len(piece), self._places[piece.tp]),
+            piece.offsets,
+            pa.array(hashes, mask=keys.is_null().to_numpy(zero_copy_only=False)),
+            white.astype(int),
+            pa.array(np.where(of_sets, 0, hashes), mask=~needed),
+            *(key, value, piece.stamps.process, piece.stamps.epoch),
+        ]
+        schema = arrow_schema(CHANGES)
+        arrays = [pa.array(it, of.type) for it, of in zip(columns, schema, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema).filter(pa.array(~piece.stamps.marker))
 
-    def _may_be_last(self, tp: TopicPartition, records: list[Record], white: list[bool]) -> dict[int, int]:
-        """Return the bucket of each change that may be the last of its key, by its offset; of sets, of every one."""
-        tables = self._view.changelogs[tp]
-        if any(table.sets for table in tables):  # an operation is a change of a set, whichever its key
-            return dict.fromkeys(
-                (it.offset for it, is_white in zip(records, white, strict=True) if is_white), 0
-            )
-        last: dict[tuple[int, bytes | None], int] = {}
-        for end in {table.end for table in tables}:  # of several tables in one changelog, each has its own
-            for record, is_white in zip(records, white, strict=True):
-                if is_white and record.offset < end:
-                    last[end, record.key] = record.offset
-        return {offset: hash_of(key or b"") for (_, key), offset in last.items()}
+    def _white(self, piece: Piece) -> Any:
+        """Return of which records the state consists (`CutView.in_state`)."""
+        starts = piece.classes(self._view.epoch, sorted(bounds_in(self._view, piece.tp)))
+        facts = (column[starts].tolist() for column in (piece.offsets, *piece.stamps[:4]))
+        found = [self._view.in_state(LogRecord(*piece.tp, *it)) for it in zip(*facts, strict=True)]
+        return np.repeat(found, np.diff(np.append(starts, len(piece))))
 
 
-def hash_of(key: bytes) -> int:
-    """Return a number for a key, the same for equal ones, of 64 bits with a sign."""
-    return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big", signed=True)
+def _last_of_each(keys: pa.BinaryArray, among: Any) -> Any:
+    """Return which records are the last of their keys among some."""
+    at, found = np.flatnonzero(among)[::-1], np.zeros(len(keys), bool)
+    numbers = keys.dictionary_encode(null_encoding="encode").indices.to_numpy()
+    found[at[np.unique(numbers[at], return_index=True)[1]]] = True
+    return found
+
+
+def _hashes(keys: pa.BinaryArray) -> Any:
+    """Return a number for each key, the same for equal ones, of 64 bits with a sign; for none that of an empty one."""
+    found = [hashlib.blake2b(key or b"", digest_size=8).digest() for key in keys.to_pylist()]
+    return np.frombuffer(b"".join(found), ">i8").astype(np.int64)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 
-from snapkafka.checks import LogRecord, mark_of
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from snapkafka.checks import LogRecord
 from snapkafka.checks.log import EXTERNAL
-from snapkafka.checks.stretch import NO_CAUSE, Row
+from snapkafka.checks.stretch import NO_CAUSE, Block, Row
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
+
+from .arrow_schema import arrow_schema
+from .stamps import Stamps, read_all
 
 #: The client id of all readers of the log, for quotas; docs/guide/assembly.md describes them.
 CLIENT_ID: Final = "snapkafka-assembly"
@@ -19,6 +28,11 @@ PIECE_RECORDS: Final = 100_000
 PIECE_BYTES: Final = 32 << 20
 #: A piece ends where more offsets are missing: another task may have them.
 JUMP_MAX: Final = 10_000
+#: The records that an engine reads; `header`: the last of ours.
+ROWS: Final = arrow_schema(
+    "topic string, partition int, offset bigint, at_ms bigint, timestamp_type int, key binary, value binary, "
+    "headers array<struct<key:string,value:binary>>, header binary"
+)
 
 
 class Record(NamedTuple):
@@ -29,7 +43,7 @@ class Record(NamedTuple):
     timestamp_type: int
     key: bytes | None
     value: bytes | None
-    headers: Iterable[tuple[str, bytes | None]]
+    headers: Sequence[tuple[str, bytes | None]]
     cause: tuple[int, int, int] | None = None
 
     @property
@@ -42,77 +56,102 @@ class Record(NamedTuple):
         return len(self.key or b"") + len(self.value or b"")
 
     @property
-    def held(self) -> int:
-        """The bytes that it holds: of headers, too, unless they are made when they are asked for."""
-        headers = self.headers if isinstance(self.headers, list) else ()
-        return self.size + sum(len(name) + len(value or b"") for name, value in headers)
-
-    @property
     def is_external(self) -> bool:
         """Whether none of ours wrote it."""
         return self.log.process == EXTERNAL
 
-    @property
-    def row(self) -> Row:
-        """The record as `checks.stretch_of` takes it."""
-        if self.cause is None:
-            return (*self.log[2:7], NO_CAUSE, -1)
-        check, partition, offset = self.cause
-        return (*self.log[2:7], mark_of(check, partition), offset)
+
+@dataclass(frozen=True)
+class Piece:
+    """Records of one partition, whose offsets rise: rows of Arrow (`ROWS`), and what their headers say."""
+
+    tp: TopicPartition
+    rows: pa.RecordBatch
+    offsets: Any
+    stamps: Stamps
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def between(self, start: int, end: int) -> Piece:
+        """Return the records from one offset to another."""
+        first, last = np.searchsorted(self.offsets, (start, end)).tolist()
+        part = slice(first, max(first, last))
+        stamps = Stamps(*(column[part] for column in self.stamps))
+        return Piece(self.tp, self.rows[part], self.offsets[part], stamps)
+
+    def records(self, which: Any = True) -> Iterator[Record]:
+        """Yield the records, or those where a column of truth values is true."""
+        at = np.flatnonzero(np.broadcast_to(which, len(self)))
+        for row, facts in zip(self.rows.take(pa.array(at)).to_pylist(), self._facts(at), strict=True):
+            offset, process, epoch, seq, marker, mark, cause_at = facts
+            log = LogRecord(*self.tp, offset, process, epoch, seq, marker)
+            cause = None if mark == NO_CAUSE else (mark >> 16, mark & 0xFFFF, cause_at)
+            headers = [(it["key"], it["value"]) for it in row["headers"] or ()]
+            yield Record(log, row["at_ms"], row["timestamp_type"], row["key"], row["value"], headers, cause)
+
+    def blocks(self, epoch: int, bounds: Sequence[int]) -> Iterator[Block]:
+        """Yield the records as `checks.stretch_of` takes them."""
+        process, _, seq, _, mark, cause = self.stamps
+        goes_on = (seq[1:] == seq[:-1] + 1) | (process[1:] == EXTERNAL)
+        starts = self.classes(epoch, bounds, ~goes_on | (mark[1:] != mark[:-1]))
+        starts = np.union1d(starts, starts + 1)  # which row begins a run, is looked at alone
+        starts = starts[starts < len(self)]
+        ends = np.append(starts[1:], len(self))
+        lowest, highest = np.minimum.reduceat(cause, starts), np.maximum.reduceat(cause, starts)
+        rows = (partial(self._facts, slice(*it)) for it in zip(starts, ends, strict=True))
+        causes, numbers = (lowest.tolist(), highest.tolist()), (ends - starts).tolist()
+        yield from zip(self._facts(starts), self._facts(ends - 1), *causes, numbers, rows, strict=False)
+
+    def classes(self, epoch: int, bounds: Sequence[int], breaks: Any = False) -> Any:
+        """Return where records of another sender or colour begin, or markers, or offsets past one of the bounds; and
+        where there are further breaks, before each record but the first."""
+        process, its_epoch, _, marker, *_ = self.stamps
+        region = np.searchsorted(bounds, self.offsets, side="right")
+        for column in (process, its_epoch < epoch, marker, region):
+            breaks = breaks | (column[1:] != column[:-1])
+        return np.append(0, np.flatnonzero(breaks) + 1)
+
+    def _facts(self, at: Any) -> Iterator[Row]:
+        return zip(*(column[at].tolist() for column in (self.offsets, *self.stamps)), strict=True)
 
 
-def record_of(
-    ledger_id: int,
-    place: tuple[str, int, int],
-    time: tuple[int, int],
-    key: bytes | None,
-    value: bytes | None,
-    headers: Iterable[tuple[str, bytes | None]],
-    header: bytes | None,
-) -> Record:
-    """Return a record; without our header, or with one of another ledger or partition, it is external.
-
-    Args:
-        place, time: topic, partition and offset; milliseconds, and Kafka's number of their type.
-        header: ours among the headers, the last if there are several.
-    """
-    topic, partition, _ = place
-    found = None if header is None else wire.read(header, ledger_id, wire.tp_check(topic, partition))
-    if found is None:
-        return Record(LogRecord(*place), *time, key, value, headers)
-    log = LogRecord(*place, found.process, found.epoch, found.seq, found.marker)
-    return Record(log, *time, key, value, headers, found.cause)
-
-
-def pieces(records: Iterable[Record]) -> Iterator[tuple[TopicPartition, list[Record]]]:
-    """Divide records of several partitions, each in its order, into pieces of one partition.
-
-    Nothing here makes circles of objects, and looking for some takes longer than the work: meanwhile nobody does.
-    """
-    looks = gc.isenabled()
-    gc.disable()
-    try:
-        yield from _pieces(records)
-    finally:
-        if looks:
-            gc.enable()
-
-
-def _pieces(records: Iterable[Record]) -> Iterator[tuple[TopicPartition, list[Record]]]:
-    held: dict[TopicPartition, list[Record]] = {}
+def pieces(batches: Iterable[pa.RecordBatch], ledger_id: int) -> Iterator[Piece]:
+    """Divide records of several partitions, each in its order, into pieces of one partition."""
+    held: dict[TopicPartition, list[pa.RecordBatch]] = defaultdict(list)
     number = size = 0
-    for record in records:
-        tp = record.log.tp
-        own = held.setdefault(tp, [])
-        if own and not 0 < record.offset - own[-1].offset <= JUMP_MAX:
-            number, size = number - len(own), size - sum(it.held for it in own)
-            yield tp, own
-            held[tp] = own = []
-        own.append(record)
-        number, size = number + 1, size + record.held
-        if number >= PIECE_RECORDS or size >= PIECE_BYTES:
-            tp = max(held, key=lambda of: len(held[of]))
-            own = held.pop(tp)
-            number, size = number - len(own), size - sum(it.held for it in own)
-            yield tp, own
-    yield from held.items()
+
+    def taken(tp: TopicPartition) -> Piece:
+        nonlocal number, size
+        own = held.pop(tp)
+        number, size = number - sum(map(len, own)), size - sum(it.nbytes for it in own)
+        (rows,) = pa.Table.from_batches(own).combine_chunks().to_batches()
+        stamps = read_all(ledger_id, wire.tp_check(*tp), rows.column("header"))
+        return Piece(tp, rows, rows.column("offset").to_numpy(), stamps)
+
+    for batch in batches:
+        for rows in _runs(batch):
+            tp = TopicPartition(*(rows.column(name)[0].as_py() for name in ("topic", "partition")))
+            if tp in held and not 0 < _offset(rows, 0) - _offset(held[tp][-1], -1) <= JUMP_MAX:
+                yield taken(tp)
+            held[tp].append(rows)
+            number, size = number + len(rows), size + rows.nbytes
+            if number >= PIECE_RECORDS or size >= PIECE_BYTES:
+                yield taken(max(held, key=lambda of: sum(map(len, held[of]))))
+    for tp in list(held):
+        yield taken(tp)
+
+
+def _offset(rows: pa.RecordBatch, nth: int) -> int:
+    return int(rows.column("offset")[nth].as_py())
+
+
+def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield the records that follow each other in one partition."""
+    topic = batch.column("topic").dictionary_encode().indices.to_numpy()
+    partition, offset = batch.column("partition").to_numpy(), batch.column("offset").to_numpy()
+    step = np.diff(offset)
+    ends = (np.diff(topic) != 0) | (np.diff(partition) != 0) | (step <= 0) | (step > JUMP_MAX)
+    for start, end in pairwise([0, *(np.flatnonzero(ends) + 1).tolist(), len(batch)]):
+        if start < end:
+            yield batch[start:end]

@@ -13,31 +13,29 @@ may be followed by one that was white for it, of an event that ended late. Of se
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from snapkafka.checks import CutView, LogRecord, questions
+from snapkafka.manifest import STATE, STATE_DELTA
 from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import TopicPartition
 
+from .arrow_schema import arrow_schema
 from .rows import changelogs_by_place
-from .values.decoder import Decoder, Decoding, Texts
+from .table_files import GROUP_ROWS, in_order, schema_of
+from .values.decoder import Decoder, Decoding, Raws
 from .values.json_text import UPDATE
 
-
-class Change(NamedTuple):
-    """A change of a table, as `checks.questions` asks for it; what is needed of it for `state` has a `bucket`, in
-    which all of its key are."""
-
-    place: int
-    pos: int
-    key_hash: int | None
-    white: int
-    bucket: int | None = None
-    key: bytes | None = None
-    value: bytes | None = None
-    process: int = -1
-    epoch: int = 0
+#: What is held of a change.
+HELD: Final = arrow_schema("place int, pos bigint, key binary, value binary, process bigint, epoch bigint")
+#: Bytes of changes that wait until they are folded together.
+WAITING_BYTES: Final = 64 << 20
 
 
 class Fold:
@@ -48,135 +46,139 @@ class Fold:
     """
 
     def __init__(self, view: CutView, decoding: Decoding, parent: CutView | None = None) -> None:
-        self._view, self._parent, self._decoder = view, parent, Decoder(decoding)
         numbers = {tp: place for place, tp in enumerate(questions.places(view))}
-        self._tables: dict[int, list[_Table]] = {}
+        decoder, self._name = Decoder(decoding), STATE if parent is None else STATE_DELTA
+        self._tables: list[tuple[int, _Table]] = []
         counted = {} if parent is None else changelogs_by_place(parent.captured)
         for place, of in changelogs_by_place(view.captured).items():
             number = numbers.get(TopicPartition(of.topic, of.partition))
             if number is not None:
                 kind, before = _Sets if of.sets else _Table, counted.get(place)
-                made = kind(of, self._decoder, 0 if before is None else before.end, parent)
-                self._tables.setdefault(number, []).append(made)
+                self._tables.append((number, kind(of, decoder, parent, 0 if before is None else before.end)))
+        self._waiting: list[pa.RecordBatch] = []
         #: How many changes were taken in, and about how many bytes of keys and values are held.
-        self.changes = self.bytes = 0
+        self.changes = self.bytes = self._folded = 0
 
-    def take(self, change: Change) -> None:
-        """Take in a change that is part of the state."""
-        self.changes += 1
-        for table in self._tables[change.place]:
-            if change.pos < table.of.end:
-                self.bytes += table.take(change)
+    def take(self, changes: pa.RecordBatch) -> None:
+        """Take in those of some changes that are part of the state: they have a `bucket`."""
+        needed = changes.filter(changes["bucket"].is_valid()).select(HELD.names)
+        self._waiting.append(needed)
+        self.changes, self.bytes = self.changes + len(needed), self.bytes + _size(needed)
+        if self.bytes - self._folded > WAITING_BYTES:
+            self._fold()
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows, in order."""
-        tables = [table for of_place in self._tables.values() for table in of_place]
-        for table in sorted(tables, key=lambda it: (it.of.app, it.of.table, it.of.partition)):
-            for row in table.rows():
-                yield row if self._parent is None else row | {"deleted": row["value_raw"] is None}
+    def rows(self) -> pa.Table:
+        """Return the rows, in order."""
+        self._fold()
+        schema = schema_of(self._name)
+        groups = [it for _, table in self._tables for it in table.rows()]
+        return in_order(self._name, pa.concat_tables([schema.empty_table(), *groups]))
+
+    def _fold(self) -> None:
+        waiting = pa.Table.from_batches(self._waiting, HELD).sort_by("place")
+        self._waiting, places = [], waiting["place"].to_numpy()
+        for place, table in self._tables:
+            first, end = np.searchsorted(places, [place, place + 1])
+            if first < end:
+                table.take(waiting.slice(first, end - first))
+        self.bytes = self._folded = sum(table.bytes for _, table in self._tables)
 
 
+@dataclass
 class _Table:
     """One changelog partition of a table, and the last change of each of its keys.
 
-    Args:
-        counted: the end of the changelog for the parent.
+    `counted`: the end of the changelog for the parent.
     """
 
-    def __init__(self, of: ChangelogCut, decoder: Decoder, counted: int, parent: CutView | None) -> None:
-        self.of, self._decoder, self._counted, self._parent = of, decoder, counted, parent
-        self._codecs = of.key_codec, of.value_codec
-        self._last: dict[Any, Change] = {}
+    of: ChangelogCut
+    decoder: Decoder
+    parent: CutView | None
+    counted: int
+    last: pa.Table = field(default_factory=HELD.empty_table)
+    bytes: int = 0
 
-    def take(self, change: Change) -> int:
-        """Take in a change; return by how many bytes more are held."""
-        return self._keep(change.key, change)
+    def take(self, changes: pa.Table) -> None:
+        found = pa.concat_tables([self.last, changes])
+        codes = found["key"].combine_chunks().dictionary_encode("encode").indices.to_numpy()
+        offsets = found["pos"].to_numpy()
+        order = np.argsort(offsets, kind="stable")
+        order = order[offsets[order] < self.of.end]
+        last, kept = np.empty(len(found), int), np.zeros(len(found), bool)
+        last[codes[order]] = order  # the last one of a key stays
+        kept[last[codes[order]]] = True
+        self.last = found.filter(pa.array(kept))
+        self.bytes = _size(self.last)
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        for change in self._in_order():
-            if change.value is not None if self._parent is None else not self._is_counted(change):
-                yield self._row(change)
+    def rows(self) -> Iterator[pa.Table]:
+        if (parent := self.parent) is None:
+            needed = self.last["value"].is_valid()
+        else:  # what the parent has not counted
+            stamps = zip(*_lists(self.last, "pos", "process", "epoch"), strict=True)
+            logs = (LogRecord(self.of.topic, self.of.partition, *it) for it in stamps)
+            new = [it.offset >= self.counted or not parent.is_white(it) for it in logs]
+            needed = pa.array(new, pa.bool_())
+        last = self.last.filter(needed)
+        for at in range(0, len(last), GROUP_ROWS):
+            yield self._made(*_lists(last.slice(at, GROUP_ROWS), "key", "value", "pos"))
 
-    def _keep(self, key: Any, change: Change) -> int:
-        before = self._last.get(key)
-        if before is not None and before.pos > change.pos:
-            return 0
-        self._last[key] = change
-        return _size(change) - (0 if before is None else _size(before))
-
-    def _in_order(self) -> list[Change]:
-        return sorted(
-            self._last.values(), key=lambda it: (it.key is not None, it.key or b"", it.value or b"")
-        )
-
-    def _row(self, change: Change, *, unread: bool = False) -> dict[str, Any]:
-        topic, windowed = self.of.topic, self.of.windowed
-        texts = self._decoder.texts(
-            topic, change.key, change.value, self._codecs, windowed=windowed, unread=unread
-        )
-        return self._made(change.key, change.value, change.pos, texts)
-
-    def _made(self, key: bytes | None, value: bytes | None, offset: int, texts: Texts) -> dict[str, Any]:
-        return {
-            "app": self.of.app,
-            "table_name": self.of.table,
-            "partition": self.of.partition,
-            "key_raw": key,
-            "value_raw": value,
-            "changelog_topic": self.of.topic,
-            "changelog_offset": offset,
-            **texts._asdict(),
-        }
-
-    def _is_counted(self, change: Change) -> bool:
-        """Return whether the parent has counted a change."""
-        if self._parent is None or change.pos >= self._counted:
-            return False
-        log = LogRecord(self.of.topic, self.of.partition, change.pos, change.process, change.epoch)
-        return self._parent.is_white(log)
+    def _made(self, keys: Raws, values: Raws, offsets: Sequence[int], **how: Any) -> pa.Table:
+        """Return rows; `how`: what differs in their decoding."""
+        of = self.of
+        same = {"app": of.app, "table_name": of.table, "partition": of.partition, "changelog_topic": of.topic}
+        columns = {name: pa.repeat(value, len(keys)) for name, value in same.items()}
+        usual = {"raws": (keys, values), "topic": of.topic, "codecs": (of.key_codec, of.value_codec)}
+        columns |= self.decoder.columns(**{**usual, **how}, windowed=of.windowed)
+        columns |= {"key_raw": keys, "value_raw": values, "changelog_offset": offsets}
+        columns |= {"deleted": [value is None for value in values]}
+        schema = schema_of(STATE if self.parent is None else STATE_DELTA)
+        return pa.Table.from_pydict({name: columns[name] for name in schema.names}, schema)
 
 
+@dataclass
 class _Sets(_Table):
     """One changelog partition of a table of sets: each operation changes members of one.
 
     Unreadable operations stay as they are: the last one of those with the same bytes.
     """
 
-    def __init__(self, of: ChangelogCut, decoder: Decoder, counted: int, parent: CutView | None) -> None:
-        super().__init__(of, decoder, counted, parent)
-        self._members: dict[str, dict[str, tuple[int, bool]]] = {}
-        self._offsets: dict[str, int] = {}
+    members: dict[str, dict[str, tuple[int, bool]]] = field(default_factory=dict)
+    offsets: dict[str, int] = field(default_factory=dict)
+    unread: dict[tuple[bytes | None, bytes], int] = field(default_factory=dict)
 
-    def take(self, change: Change) -> int:
-        if change.value is None:
-            return 0
-        operation = self._decoder.operation(self.of.topic, change.key, change.value, self._codecs)
-        if operation is None:
-            return self._keep((change.key, change.value), change)
-        members, at = self._members.setdefault(operation.of, {}), change.pos
-        for names, there in ((operation.added, True), (operation.lost, False)):
-            for name in names:
-                if members.get(name, (-1, False))[0] <= at:  # what one operation adds and removes is removed
-                    members[name] = at, there
-        self._offsets[operation.of] = max(at, self._offsets.get(operation.of, -1))
-        return _size(change)
+    def take(self, changes: pa.Table) -> None:
+        self.bytes += _size(changes)
+        codecs = self.of.key_codec, self.of.value_codec
+        for key, value, at in zip(*_lists(changes, "key", "value", "pos"), strict=True):
+            if value is None or at >= self.of.end:
+                continue
+            operation = self.decoder.operation(self.of.topic, key, value, codecs)
+            if operation is None:
+                self.unread[key, value] = max(at, self.unread.get((key, value), -1))
+                continue
+            members = self.members.setdefault(operation.of, {})
+            for names, there in ((operation.added, True), (operation.lost, False)):
+                for name in names:  # what one operation adds and removes is removed
+                    if members.get(name, (-1, False))[0] <= at:
+                        members[name] = at, there
+            self.offsets[operation.of] = max(at, self.offsets.get(operation.of, -1))
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        yield from sorted(
-            [*map(self._set, self._members), *(self._row(it, unread=True) for it in self._in_order())],
-            key=lambda row: (row["key_raw"] is not None, row["key_raw"] or b""),
-        )
-
-    def _set(self, of: str) -> dict[str, Any]:
-        """Return a set; its bytes are one operation that recreates it."""
-        held = sorted((name for name, (_, there) in self._members[of].items() if there), key=str.encode)
-        content = f"[{','.join(held)}]"
-        no_topic, codecs = "", ("json", "json")  # no schema is for these bytes
-        texts = self._decoder.texts(
-            no_topic, of.encode(), content.encode(), codecs, windowed=self.of.windowed
-        )
-        return self._made(f"[{UPDATE},{of}]".encode(), f"[{content},[]]".encode(), self._offsets[of], texts)
+    def rows(self) -> Iterator[pa.Table]:
+        """Yield the sets, the bytes of each one operation that recreates it, and what is unreadable."""
+        held = [sorted((it for it in of if of[it][1]), key=str.encode) for of in self.members.values()]
+        raws = [of.encode() for of in self.members], [f"[{','.join(members)}]".encode() for members in held]
+        keys, values = [b"[%d,%s]" % (UPDATE, of) for of in raws[0]], [b"[%s,[]]" % it for it in raws[1]]
+        offsets, json = [self.offsets[of] for of in self.members], ("json", "json")
+        yield self._made(keys, values, offsets, raws=raws, topic="", codecs=json)  # by no schema
+        unread = sorted(self.unread, key=lambda it: (it[0] is not None, it))
+        columns = [key for key, _ in unread], [value for _, value in unread]
+        yield self._made(*columns, [self.unread[it] for it in unread], unread=True)
 
 
-def _size(change: Change) -> int:
-    return len(change.key or b"") + len(change.value or b"")
+def _lists(table: pa.Table, *columns: str) -> list[list[Any]]:
+    return [table[name].to_pylist() for name in columns]
+
+
+def _size(changes: Any) -> int:
+    """Return the bytes of keys and values."""
+    return sum(pc.sum(pc.binary_length(changes[name])).as_py() or 0 for name in ("key", "value"))

@@ -6,12 +6,13 @@ import hashlib
 import sys
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from io import BytesIO
-from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from snapkafka.manifest import Column, FileEntry, TableEntry
 from snapkafka.store import Store
@@ -52,12 +53,12 @@ class Written(NamedTuple):
 
 
 def write_rows(
-    name: str, rows: Iterable[Mapping[str, Any]], store: Store, folder: str, *, part: int = 0
+    name: str, rows: Iterable[Mapping[str, Any]] | pa.Table, store: Store, folder: str, *, part: int = 0
 ) -> Written:
-    """Write rows into a file of their own, in a folder of `Store.staging`: a task that is done twice writes two. Those
-    of a small table are written in order, others as they come.
+    """Write rows into a file of their own, in a folder of `Store.staging`: a task that is done twice writes two.
 
     Args:
+        rows: in any order, or a table of Arrow in its order.
         part: the place of the rows among those of the table.
 
     Raises:
@@ -65,15 +66,15 @@ def write_rows(
     """
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-    path, wanted = f"{folder}/{name}/part-{part:05}-{uuid.uuid4().hex[:8]}.parquet", schema_of(name)
-    count, digest, rows, file = 0, 0, iter(rows), BytesIO()
-    with pq.ParquetWriter(file, wanted, compression="snappy") as writer:
-        while group := list(islice(rows, GROUP_ROWS)):
-            table = arrow(name, group) if not count else pa.Table.from_pylist(group, schema=wanted)
-            count, digest = count + len(table), digest + digest_of(table)
-            writer.write_table(table)
+    path = f"{folder}/{name}/part-{part:05}-{uuid.uuid4().hex[:8]}.parquet"
+    table = rows if isinstance(rows, pa.Table) else arrow(name, list(rows))
+    digest, file = 0, BytesIO()
+    with pq.ParquetWriter(file, table.schema, compression="snappy") as writer:
+        for at in range(0, len(table), GROUP_ROWS):
+            digest += digest_of(group := table.slice(at, GROUP_ROWS))
+            writer.write_table(group)
     store.write(path, content := file.getvalue())
-    return Written(path, len(content), hashlib.sha256(content).hexdigest(), count, str(digest))
+    return Written(path, len(content), hashlib.sha256(content).hexdigest(), len(table), str(digest))
 
 
 def entry_of(name: str, folder: str, files: Sequence[Written]) -> TableEntry:
@@ -96,9 +97,9 @@ def entry_of(name: str, folder: str, files: Sequence[Written]) -> TableEntry:
 
 def digest_of(table: pa.Table) -> int:
     """Compute the digest of rows, in any order: the sum of a 64-bit hash of each."""
-    encode = msgspec.msgpack.Encoder().encode
+    encode, hashed, number = msgspec.msgpack.Encoder().encode, hashlib.blake2b, int.from_bytes
     rows = zip(*map(_plain, table.columns), strict=True)
-    return sum(int.from_bytes(hashlib.blake2b(encode(row), digest_size=8).digest(), "big") for row in rows)
+    return sum(number(hashed(encode(row), digest_size=8).digest(), "big") for row in rows)
 
 
 def _plain(column: pa.ChunkedArray) -> list[Any]:
@@ -115,15 +116,18 @@ def _plain(column: pa.ChunkedArray) -> list[Any]:
 
 
 def arrow(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Return the rows of a table, in its order: as Spark sorts, nulls first, text by its bytes."""
-
-    def place(row: Mapping[str, Any]) -> list[tuple[bool, Any]]:
-        values = map(row.get, SORTED_BY[name])
-        return [(it is not None, it.encode() if isinstance(it, str) else it) for it in values]
-
-    return pa.Table.from_pylist(sorted(rows, key=place), schema=schema_of(name))
+    """Return the rows of a table, in its order."""
+    return in_order(name, pa.Table.from_pylist(rows, schema_of(name)))
 
 
+def in_order(name: str, rows: pa.Table) -> pa.Table:
+    """Return rows in the order of their table: as Spark sorts, nulls first, text by its bytes."""
+    keys = [key for column in map(rows.column, SORTED_BY[name]) for key in (column.is_valid(), column)]
+    by = [*map(str, range(len(keys)))]
+    return rows.take(pc.sort_indices(pa.table(keys, by), sort_keys=[(it, "ascending") for it in by]))
+
+
+@cache
 def schema_of(name: str) -> pa.Schema:
     """Return the schema of a table; each column has its meaning as metadata."""
     return pa.schema(

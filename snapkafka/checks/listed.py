@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from functools import partial
 from typing import Any
 
 from snapkafka.protocol.records import TopicPartition
@@ -12,7 +13,7 @@ from . import questions
 from .log import LogRecord
 from .ranges import ReadRange
 from .sequences import CutLog
-from .stretch import Stretch, Wanted, rows_of
+from .stretch import Stretch, Wanted, blocks_of
 from .summary import stretch_of
 from .view import CutView
 
@@ -31,22 +32,19 @@ class Listed:
         """Yield a stretch for each partition."""
         for tp, lines in self._lines.items():
             if tp not in self._view.recreated:
-                yield stretch_of(self._view, tp, rows_of(lines), wanted)
+                yield stretch_of(self._view, tp, partial(blocks_of, lines), wanted)
 
     def still_there(self, wanted: Collection[ReadRange]) -> Set[TopicPartition]:
         return {TopicPartition(*item[:2]) for item in wanted}
 
     def ask(self, question: str) -> Sequence[tuple[Any, ...]]:
-        numbers: dict[int, int] = {}
         return questions.answered(
             question,
             (
-                (place, it.offset, number, int(self._view.in_state(it)))
+                (place, it.offset, it.key_hash, int(self._view.in_state(it)))
                 for place, tp in enumerate(questions.places(self._view))
                 for it in self._lines.get(tp, ())
                 if not it.marker
-                for of in [it.key_hash]
-                for number in [None if of is None else numbers.setdefault(of, len(numbers))]
             ),
         )
 

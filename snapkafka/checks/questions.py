@@ -1,4 +1,4 @@
-"""The questions of V3 about keys, as SQL that SQLite and Spark understand alike.
+"""The questions of V3 about keys, as SQL that SQLite, DuckDB and Spark understand alike.
 
 They ask the table `changes`, a row for each record of a changelog, read to the end of its range, without markers:
 `place`, the number of its partition (`places`); its offset `pos`; a number for its key (`key_hash`, null: none); and

@@ -18,7 +18,7 @@ the whole log, however it was divided into stretches, up to `KEPT_MAX` records.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -33,6 +33,11 @@ NO_CAUSE: Final = -1
 #: a number (`inputs.mark_of`), or `NO_CAUSE`.
 Row: TypeAlias = tuple[int, int, int, int, bool, Any, int]
 Span: TypeAlias = tuple[int, int]  # first and last
+
+
+#: Records in a row, of one region, sender and colour, that name one input or none, and whose seqs go on: the first and
+#: the last, the lowest and highest offset of their causes, their number, and what yields them all.
+Block: TypeAlias = tuple[Row, Row, int, int, int, Callable[[], Iterable[Row]]]
 
 
 @dataclass(slots=True)
@@ -101,8 +106,9 @@ class Wanted:
         return bool(self.seqs or self.causes or self.places)
 
 
-def rows_of(records: Iterable[LogRecord]) -> Iterable[Row]:
-    """Return the rows of records of one partition."""
+def blocks_of(records: Iterable[LogRecord], bounds: Sequence[int] = ()) -> Iterator[Block]:
+    """Yield a block for each of these records of one partition, so none is across a bound."""
     for record in records:
         of, cause = (NO_CAUSE, -1) if record.cause is None else record.cause
-        yield (*record[2:7], of, cause)
+        row = (*record[2:7], of, cause)
+        yield row, row, cause, cause, 1, tuple

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -12,8 +12,8 @@ from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
 
 from .inputs import in_flight, received
-from .log import EXTERNAL, NO_END, LogRecord
-from .stretch import NO_CAUSE, Group, Kept, Row, Span, Stretch, Turn, Wanted
+from .log import EXTERNAL, LogRecord
+from .stretch import NO_CAUSE, Block, Group, Kept, Row, Span, Stretch, Turn, Wanted
 from .view import CutView
 
 #: So many records of a stretch are kept; of more, the first are judged, and no check passes.
@@ -21,10 +21,14 @@ KEPT_MAX: Final = 100_000
 
 
 def stretch_of(
-    view: CutView, tp: TopicPartition, rows: Iterable[Row], wanted: Wanted | None = None
+    view: CutView,
+    tp: TopicPartition,
+    blocks: Callable[[Sequence[int]], Iterable[Block]],
+    wanted: Wanted | None = None,
 ) -> Stretch:
-    """Summarise records of one partition, whose offsets rise."""
-    return _Summary(view, tp, wanted or Wanted()).of(rows)
+    """Summarise records of one partition, whose offsets rise. `blocks`: returns them, none across one of the offsets
+    that divide the partition into regions."""
+    return _Summary(view, tp, wanted or Wanted()).of(blocks)
 
 
 def places_due(view: CutView, tp: TopicPartition) -> set[int]:
@@ -81,53 +85,53 @@ class _Summary:
         self._view, self._tp, self._wanted = view, tp, wanted
         self._made = Stretch(tp)
         self._due = places_due(view, tp) | wanted.places.get(tp, frozenset())
-        self._bounds = sorted(_bounds_in(view, tp) | {end for at in self._due for end in (at, at + 1)})
+        self._bounds = sorted(bounds_in(view, tp) | {end for at in self._due for end in (at, at + 1)})
+        self._classes: dict[tuple[int, int, bool, bool], _Class] = {}  # by region, sender, colour
         self._recorded = view.recorded.get(tp, ())
         self._several = view.apps_of_several
         self._runs: defaultdict[int, _Run] = defaultdict(_Run)
         self._turns: dict[tuple[str, TopicPartition], list[int]] = {}
 
-    def of(self, rows: Iterable[Row]) -> Stretch:
-        """Summarise the rows."""
-        made, epoch, region_end, nth = self._made, self._view.epoch, -1, 0
-        classes: dict[tuple[int, bool, bool], _Class] = {}
-        counted: list[_Class] = []
-        for row in rows:
-            nth += 1
-            offset, process, its_epoch, seq, marker, of, cause = row
-            if offset >= region_end:
-                classes = {}
-                region = bisect_right(self._bounds, offset)
-                region_end = self._bounds[region] if region < len(self._bounds) else NO_END
-            key = (process, its_epoch < epoch, marker)
-            found = classes.get(key)
-            if found is None:
-                found = classes[key] = self._class(row)
-                counted.append(found)
-            found.count += 1
-            found.last = offset
-            keep = found.keep or (seq <= found.watch_last and _is_in(found.watch, seq))
-            if of != NO_CAUSE:
-                found.caused += 1
-                named = found.inputs.get(of)
-                if named is not None and (named.closely or cause >= named.below):
-                    keep = self._accuses(found, named, cause) or keep
-            run = found.run
-            if run is None:
-                if keep:
-                    self._keep(nth, row)
-            elif seq == run.next and not keep:
-                run.row, run.nth, run.next = row, nth, seq + 1
-                run.pending += 1
-            else:
-                self._judge(found, run, nth, row, keep=keep)
+    def of(self, blocks: Callable[[Sequence[int]], Iterable[Block]]) -> Stretch:
+        """Summarise the records."""
+        made = self._made
+        for block in blocks(self._bounds):
+            self._take(block)
         for run in self._runs.values():
             self._end(run)
-        made.groups = [Group(it.record, it.count, it.last, it.caused) for it in counted]
+        made.groups = [Group(it.record, it.count, it.last, it.caused) for it in self._classes.values()]
         made.turns += (Turn(*place, *turn) for place, turn in self._turns.items())
         made.kept.sort()  # by their numbers
-        made.records = nth
         return made
+
+    def _take(self, block: Block) -> None:
+        """Take in a block: row by row, unless none of it has to be kept, and it goes on with a run."""
+        first, last, lowest, highest, number, rows = block
+        (offset, process, epoch, seq, marker, of, _), view = first, self._view
+        key = (bisect_right(self._bounds, offset), process, epoch < view.epoch, marker)
+        found = self._classes.get(key) or self._classes.setdefault(key, self._class(first))
+        run, named = found.run, found.inputs.get(of)
+        keep = found.keep or (seq <= found.watch_last and (number > 1 or _is_in(found.watch, seq)))
+        near = named is not None and highest >= named.below
+        odd = keep or near or (named is not None and (found.red or named.wanted))
+        if number > 1 and (odd or (run is not None and run.next != seq)):
+            for row in rows():
+                self._take((row, row, row[-1], row[-1], 1, rows))
+            return
+        nth = self._made.records = self._made.records + number
+        found.count, found.last = found.count + number, last[0]
+        found.caused += number if of != NO_CAUSE else 0
+        if named is not None and (named.closely or near):
+            for cause in {lowest, highest}:
+                keep = self._accuses(found, named, cause) or keep
+        if run is None:
+            if keep:
+                self._keep(nth, first)
+        elif seq == run.next and not keep:
+            run.row, run.nth, run.next = last, nth, last[3] + 1
+            run.pending += number
+        else:
+            self._judge(found, run, nth, first, keep=keep)
 
     def _judge(self, found: _Class, run: _Run, nth: int, row: Row, *, keep: bool) -> None:
         """Take in a record whose seq counts, unless it is a copy."""
@@ -251,7 +255,7 @@ class _Summary:
         return LogRecord(*self._tp, offset, process, epoch, seq, marker, cause)
 
 
-def _bounds_in(view: CutView, tp: TopicPartition) -> set[int]:
+def bounds_in(view: CutView, tp: TopicPartition) -> set[int]:
     """Return the offsets of a partition between which every question to the view has one answer for a sender and a
     colour."""
     found = {view.left_end(tp), view.closed_end(tp), view.only_state_below(tp), view.received_since(tp)}

@@ -13,10 +13,10 @@ import pytest
 
 from snapkafka.assembly import Job, JobSpec, Settings
 from snapkafka.assembly.arrow_schema import arrow_schema
-from snapkafka.assembly.embedded import EmbeddedEngine
+from snapkafka.assembly.embedded import EmbeddedEngine, batch_of
 from snapkafka.assembly.examine import Reading
 from snapkafka.assembly.order import Engine, Examined
-from snapkafka.assembly.records import Record, record_of
+from snapkafka.assembly.records import Record
 from snapkafka.assembly.state import Fold
 from snapkafka.checks import Checked, CutView, LogBounds, LogRecord, ReadRange
 from snapkafka.manifest import LedgerEntry
@@ -41,13 +41,23 @@ def spec_file(folder: Path, **options: Any) -> list[str]:
 
 
 def record(row: dict[str, Any]) -> Record:
-    """Return a row as a record."""
+    """Return a row as a record, by the reader of one header."""
     headers = [(it["key"], it["value"]) for it in row["headers"]]
-    place, time = (
-        (row["topic"], row["partition"], row["offset"]),
-        (row["timestamp_ms"], row["timestamp_type"]),
-    )
-    return record_of(LEDGER, place, time, row["key"], row["value"], headers, wire.find(headers))
+    place, header = (row["topic"], row["partition"], row["offset"]), wire.find(headers)
+    found = None if header is None else wire.read(header, LEDGER, wire.tp_check(*place[:2]))
+    log, cause = LogRecord(*place), None
+    if found is not None:
+        log, cause = LogRecord(*place, found.process, found.epoch, found.seq, found.marker), found.cause
+    return Record(log, row["timestamp_ms"], row["timestamp_type"], row["key"], row["value"], headers, cause)
+
+
+def batch(rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:
+    """Return rows as an engine reads them."""
+    found = []
+    for it in map(record, rows):
+        header = wire.find(it.headers)
+        found.append((*it.log[:3], *it[1:5], it.headers, header))
+    return batch_of(found)
 
 
 def header_of(it: LogRecord, ledger_id: int = LEDGER) -> bytes:
@@ -82,8 +92,8 @@ class AtHand(EmbeddedEngine):
         super().__init__(job_of(settings))
         self._rows = rows
 
-    def records(self, settings: Settings, ranges: Iterable[ReadRange]) -> Iterator[Record]:
-        return map(record, within(self._rows, ranges))
+    def batches(self, settings: Settings, ranges: Iterable[ReadRange]) -> Iterator[pa.RecordBatch]:
+        return (batch([row]) for row in within(self._rows, ranges))
 
 
 def within(rows: Iterable[dict[str, Any]], ranges: Iterable[ReadRange]) -> list[dict[str, Any]]:
@@ -160,7 +170,7 @@ def state_of(
     engine, found = AtHand(rows, settings), list[dict[str, Any]]()
 
     def take(fold: Fold, part: int) -> Any:
-        found.extend(fold.rows())
+        found.extend(fold.rows().to_pylist())
 
     engine.examine(reading)
     engine.fold(take)

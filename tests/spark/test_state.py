@@ -9,19 +9,25 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import faust
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from faust.serializers import codecs
 
-from snapkafka.assembly import PLAIN, Decoding
+from snapkafka.assembly import PLAIN, Decoding, state, table_files
 from snapkafka.assembly import records as pieces_of
+from snapkafka.assembly.state import Fold
 from snapkafka.checks import CutView, LogRecord
+from snapkafka.manifest import STATE
 from snapkafka.protocol import ChangelogCut, TopicPartition
-from tests.spark.at_hand import ENTRY, record, row_of, settings_of, state_of
+from tests.spark.at_hand import ENTRY, LEDGER, batch, row_of, settings_of, state_of
 from tests.worlds.cleaned_log import Changelog, captured
+from tests.worlds.stores import LocalStore
 
 Record = tuple[bytes | None, bytes | None]
 TOPIC = TopicPartition("shop-stock-changelog", 0)
@@ -39,6 +45,7 @@ def folded(records: Sequence[Record], decoding: Decoding = PLAIN, start: int = 0
     settings = dataclasses.replace(settings_of(ENTRY, bootstrap=""), decoding=decoding)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces_of, "PIECE_RECORDS", 7)
+        patch.setattr(state, "WAITING_BYTES", 0)
         found = state_of(view, written, settings=settings)
     assert found == state_of(view, written, settings=settings), "however it is divided"
     return sorted((SimpleNamespace(**row) for row in found), key=lambda row: row.changelog_offset)
@@ -223,25 +230,76 @@ def test_sets_in_a_codec_that_has_to_be_loaded() -> None:
 # -- all of them -------------------------------------------------------------------------------------------------------
 
 
-def test_tables_in_one_changelog_end_where_each_of_them_ends() -> None:
-    written = [row_of(LogRecord(*TOPIC, n), b'"k"', b"%d" % n) for n in range(4)]
+@pytest.mark.parametrize(
+    ("key", "one", "two"), [(b'"k"', "1", "3"), (b'[1,"k"]', "[0,1]", "[0,1,2,3]")], ids=("plain", "sets")
+)
+def test_tables_in_one_changelog_end_where_each_of_them_ends(key: bytes, one: str, two: str) -> None:
+    written = [row_of(LogRecord(*TOPIC, n), key, b"%d" % n) for n in range(4)]
     whole = captured([Changelog(TOPIC, 1)])
-    cut, ends = whole.changelogs[0], {"one": 2, "two": 4}
+    cut, ends = dataclasses.replace(whole.changelogs[0], sets=key != b'"k"'), {"one": 2, "two": 4}
     cuts = tuple(dataclasses.replace(cut, app=app, end=end) for app, end in ends.items())
     rows = state_of(CutView(dataclasses.replace(whole, changelogs=cuts)), written)
-    assert [(row["app"], row["value"]) for row in rows] == [("one", "1"), ("two", "3")]
+    assert [(row["app"], row["value"]) for row in rows] == [("one", one), ("two", two)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_fold_is_a_dictionary(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However changes are mixed and divided; and its file has the digest of what is read from it."""
+    rng, number = random.Random(seed), 300
+    for module in (state, table_files):
+        monkeypatch.setattr(module, "GROUP_ROWS", rng.choice([3, 7, 1_000]))
+    monkeypatch.setattr(state, "WAITING_BYTES", rng.choice([0, 200, 1 << 20]))
+    whole = captured([Changelog(TOPIC, 1)])
+    ends = [(place, app, rng.randint(0, number)) for place in range(2) for app in ("one", "two")]
+    cuts = tuple(
+        dataclasses.replace(
+            whole.changelogs[0], app=app, partition=place, end=end, key_codec="json", value_codec="raw"
+        )
+        for place, app, end in ends
+    )
+    keys: list[bytes | None] = [None, b"", b"\xff", *(b'"%d"' % key for key in range(rng.choice([5, 200])))]
+    changes: list[dict[str, Any]] = [
+        {"place": place, "pos": pos, "bucket": rng.choice([None, 0, 1]), "key": rng.choice(keys)}
+        | {"value": rng.choice([None, b"%d" % pos]), "process": 1, "epoch": 0}
+        for place in range(2)
+        for pos in range(number)
+    ]
+    expected = list[tuple[Any, ...]]()
+    for place, app, end in sorted(ends, key=lambda it: (it[1], it[0])):
+        needed = [
+            it for it in changes if it["place"] == place and it["pos"] < end and it["bucket"] is not None
+        ]
+        last = {it["key"]: (app, place, it["key"], it["value"], it["pos"]) for it in needed}
+        expected += sorted(last.values(), key=lambda it: (it[2] is not None, it[2] or b""))
+    rng.shuffle(changes)
+    fold = Fold(CutView(dataclasses.replace(whole, changelogs=cuts)), PLAIN)
+    while changes:
+        some = [changes.pop() for _ in range(min(len(changes), rng.randint(1, 40)))]
+        fold.take(pa.RecordBatch.from_pylist(some, state.HELD.append(pa.field("bucket", pa.int64()))))
+    held = sum(len(it[2] or b"") + len(it[3] or b"") for it in expected)
+    assert fold.bytes >= held
+    written = table_files.write_rows(STATE, fold.rows(), LocalStore(tmp_path), "folded")
+    found = pq.read_table(tmp_path / written.path)
+    columns = ("app", "partition", "key_raw", "value_raw", "changelog_offset")
+    assert [tuple(row[name] for name in columns) for row in found.to_pylist()] == [
+        it for it in expected if it[3]
+    ]
+    assert (written.rows, written.digest) == (len(found), str(table_files.digest_of(found)))
+    assert fold.bytes == held
 
 
 def test_a_piece_ends_where_offsets_fall_or_others_may_lie_between() -> None:
     jump = pieces_of.JUMP_MAX
     offsets = [0, 1, 1 + jump, 2 + 2 * jump, 5, 5]
-    found = pieces_of.pieces(record(row_of(LogRecord(*TOPIC, at))) for at in offsets)
-    assert [[it.offset for it in piece] for _, piece in found] == [[0, 1, 1 + jump], [2 + 2 * jump], [5], [5]]
+    for many in (1, 3, 6):  # in a batch
+        rows = [row_of(LogRecord(*TOPIC, at)) for at in offsets]
+        found = pieces_of.pieces((batch(rows[at : at + many]) for at in range(0, 6, many)), LEDGER)
+        assert [it.offsets.tolist() for it in found] == [[0, 1, 1 + jump], [2 + 2 * jump], [5], [5]]
 
 
 def test_headers_count_among_what_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record without a value may have any number of them."""
     monkeypatch.setattr(pieces_of, "PIECE_BYTES", 1_000)
-    rows = [row_of(LogRecord(*TOPIC, n), b"k", None) for n in range(4)]
-    found = pieces_of.pieces(record(row | {"headers": [{"key": "h", "value": b"x" * 600}]}) for row in rows)
-    assert [[it.offset for it in piece] for _, piece in found] == [[0, 1], [2, 3]]
+    headers = {"headers": [{"key": "h", "value": b"x" * 600}]}
+    rows = [batch([row_of(LogRecord(*TOPIC, n), b"k", None) | headers]) for n in range(4)]
+    assert [it.offsets.tolist() for it in pieces_of.pieces(rows, LEDGER)] == [[0, 1], [2, 3]]

@@ -7,7 +7,7 @@ import math
 import os
 import pickle
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -18,11 +18,11 @@ from pyspark import StorageLevel, TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from snapkafka.assembly.arrow_schema import arrow_schema
-from snapkafka.assembly.examine import Examination, Part, Reading
+from snapkafka.assembly.examine import CHANGES, Examination, Part, Reading
 from snapkafka.assembly.job import Job
 from snapkafka.assembly.order import Engine
-from snapkafka.assembly.records import Record, pieces, record_of
-from snapkafka.assembly.state import Change, Fold
+from snapkafka.assembly.records import ROWS, pieces
+from snapkafka.assembly.state import Fold
 from snapkafka.assembly.table_files import Written
 from snapkafka.kafka.login.security import Security
 from snapkafka.wire import headers as wire
@@ -31,16 +31,11 @@ from .kafka_source import read_ranges
 from .session import session
 
 #: What the tasks give: changes, and in a last row what else they have made.
-EXAMINED: Final = (
-    "place int, pos bigint, key_hash bigint, white int, bucket bigint, key binary, value binary, process bigint, "
-    "epoch bigint, part binary"
-)
+EXAMINED: Final = f"{CHANGES}, part binary"
 WRITTEN: Final = "path string, bytes bigint, sha256 string, rows bigint, digest string"
 #: A file for so many changes, and bytes of them, at most: the task that writes it holds them.
 CHANGES_PER_FILE: Final = 250_000
 BYTES_PER_FILE: Final = 64 << 20
-#: Changes that are handed over at once.
-BATCH: Final = 10_000
 
 
 @contextmanager
@@ -96,13 +91,12 @@ class SparkEngine(Engine):
         ledger_id = wire.ledger_id(bytes.fromhex(reading.settings.ledger.topic_id))
 
         def examined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            work, found = Examination(reading), list[Change]()
-            for tp, piece in pieces(records_of(batches, ledger_id)):
-                found += work.take(tp, piece)
-                while len(found) >= BATCH:
-                    yield _batch(found[:BATCH])
-                    del found[:BATCH]
-            yield _batch(found, pickle.dumps(work.part()))
+            work, schema = Examination(reading), arrow_schema(EXAMINED)
+            for piece in pieces(map(rows_of, batches), ledger_id):
+                for changes in work.take(piece):
+                    parts = pa.nulls(len(changes), pa.binary())
+                    yield pa.RecordBatch.from_arrays([*changes.columns, parts], schema=schema)
+            yield pa.RecordBatch.from_pylist([{"part": pickle.dumps(work.part())}], schema=schema)
 
         done = records.mapInArrow(examined, EXAMINED)
         if not reading.is_again:
@@ -124,8 +118,7 @@ class SparkEngine(Engine):
         def folded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             fold = reading.new_fold()
             for batch in batches:
-                for values in zip(*(column.to_pylist() for column in batch.columns[:-1]), strict=True):
-                    fold.take(Change(*values))
+                fold.take(batch.drop_columns("part"))
             if fold.changes or files == 1:
                 context = TaskContext.get()
                 assert context is not None, "this is a task"
@@ -149,45 +142,20 @@ class SparkEngine(Engine):
         self._spark.sparkContext.setJobDescription(step)
 
 
-def records_of(batches: Iterable[pa.RecordBatch], ledger_id: int) -> Iterator[Record]:
-    """Yield the records of the source's rows."""
-    for batch in batches:
-        headers = batch.column("headers")
-        at_ms = pc.divide(batch.column("timestamp").cast(pa.int64()), 1_000)
-        names = ("topic", "partition", "offset", "timestampType", "key", "value")
-        columns = (column.to_pylist() for column in (at_ms, *map(batch.column, names)))
-        rows = zip(*columns, ours_in(headers), strict=True)
-        for nth, (at, topic, partition, offset, kind, key, value, header) in enumerate(rows):
-            place, time = (topic, partition, offset), (at, kind)
-            yield record_of(ledger_id, place, time, key, value, _Headers(headers, nth), header)
+def rows_of(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows of the source, by `ROWS`."""
+    at_ms = pc.divide(batch.column("timestamp").cast(pa.int64()), 1_000)
+    place, facts = (("topic", "partition", "offset"), ("timestampType", "key", "value", "headers"))
+    columns = [*map(batch.column, place), at_ms, *map(batch.column, facts), ours_in(batch.column("headers"))]
+    return pa.RecordBatch.from_arrays(
+        [it.cast(of.type) for it, of in zip(columns, ROWS, strict=True)], schema=ROWS
+    )
 
 
-def ours_in(headers: pa.ListArray) -> list[bytes | None]:
+def ours_in(headers: pa.ListArray) -> pa.BinaryArray:
     """Return our header of each record, the last if there are several; None: there is none."""
     pairs = headers.flatten()
     at = np.flatnonzero(pc.equal(pairs.field("key"), wire.HEADER).to_numpy(zero_copy_only=False))
     last = np.full(len(headers), -1)
     last[pc.list_parent_indices(headers).to_numpy()[at]] = at  # in order: the last one stays
-    found: list[bytes | None] = pairs.field("value").take(pa.array(last, mask=last < 0)).to_pylist()
-    return found
-
-
-class _Headers:
-    """The headers of a record, made when they are asked for."""
-
-    __slots__ = ("_column", "_nth")
-
-    def __init__(self, column: pa.ListArray, nth: int) -> None:
-        self._column, self._nth = column, nth
-
-    def __iter__(self) -> Iterator[tuple[str, bytes | None]]:
-        return ((it["key"], it["value"]) for it in self._column[self._nth].as_py() or ())
-
-
-def _batch(changes: Sequence[Change], part: bytes | None = None) -> pa.RecordBatch:
-    schema = arrow_schema(EXAMINED)
-    nothing = (None,) * (len(schema) - 1)
-    rows = [(*change, None) for change in changes] + ([] if part is None else [(*nothing, part)])
-    columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return pairs.field("value").take(pa.array(last, mask=last < 0))

@@ -10,7 +10,8 @@ import binascii
 import importlib
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -75,6 +76,7 @@ class Texts(NamedTuple):
 
 #: The codecs of a key and a value; None: unknown, and the bytes are taken for text that may be JSON.
 Codecs = tuple[str | None, str | None]
+Raws = Sequence[bytes | None]
 NOTHING: Final = Form()
 
 
@@ -114,6 +116,21 @@ class Decoder:
         sides = (("key", k), ("value", v))
         why = "; ".join(f"{side}: {of.why}" for side, of in sides if of.why is not None) or None
         return Texts(k.text, v.text, why, start, end)
+
+    def columns(
+        self, raws: tuple[Raws, Raws], topic: str, codecs: Codecs, *, windowed: bool, unread: bool = False
+    ) -> dict[str, Sequence[Any]]:
+        """Decode many keys and values as `texts` does, to columns by its names."""
+        if not windowed and not unread:
+            sides = zip(raws, codecs, ("key", "value"), strict=True)
+            usual: list[Any] = [self._usual(of, codec, f"{topic}-{side}") for of, codec, side in sides]
+            if None not in usual:
+                return dict(zip(Texts._fields, [*usual, *[[None] * len(raws[0])] * 3], strict=True))
+        rows = [
+            self.texts(topic, key, value, codecs, windowed=windowed, unread=unread)
+            for key, value in zip(*raws, strict=True)
+        ]
+        return {name: [getattr(row, name) for row in rows] for name in Texts._fields}
 
     def operation(
         self, topic: str, key: bytes | None, value: bytes | None, codecs: Codecs
@@ -155,6 +172,15 @@ class Decoder:
         if is_json(text):
             return _form(text)
         return Form(why="not JSON") if inner in JSON_CODECS else Form(None, text)
+
+    def _usual(self, raws: Raws, codec: str | None, subject: str) -> list[str | None] | None:
+        """Return the texts of what is all plain JSON; None: it is not."""
+        if codec in JSON_CODECS and subject not in self._decoding.avro:
+            with suppress(UnicodeDecodeError):
+                texts = [None if raw is None else raw.decode() for raw in raws]
+                if all(text is None or is_json(text) for text in texts):
+                    return [None if text is None else text_of(text) for text in texts]
+        return None
 
     def _by_number(self, number: int, raw: bytes) -> Form | None:
         """Decode the bytes after a number by the schema of that number; None: no schema is known by numbers."""

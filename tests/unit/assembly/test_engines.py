@@ -13,7 +13,6 @@ import pytest
 
 from snapkafka.assembly import HandOverError, Job, JobSpec, embedded, engines
 from snapkafka.assembly.embedded import EmbeddedEngine
-from snapkafka.assembly.records import Record
 from snapkafka.assembly.spark_errors import as_ours
 from snapkafka.checks import ReadRange
 from snapkafka.errors import BadInputError, DependencyMissingError, OffsetsGoneError
@@ -106,17 +105,18 @@ def message(offset: int, **more: Any) -> Any:
     return Mock(**{f"{name}.return_value": answer for name, answer in answers.items()})
 
 
-def read(monkeypatch: pytest.MonkeyPatch, *messages: Any) -> list[Record]:
+def read(monkeypatch: pytest.MonkeyPatch, *messages: Any) -> list[dict[str, Any]]:
     """Read the offsets from 2 to 5 from a client that returns these."""
     client = Mock(**{"consume.side_effect": [[it] for it in messages]})
     monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: client)
     settings = settings_of(ENTRY, bootstrap="nowhere:9092")
-    return [*EmbeddedEngine(job_of(settings)).records(settings, [ReadRange("t", 0, 2, 6)])]
+    batches = EmbeddedEngine(job_of(settings)).batches(settings, [ReadRange("t", 0, 2, 6)])
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
 def test_a_log_that_was_cut_and_written_again_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """As by Spark: the checks need each record once. What compaction or a transaction left out is not missed."""
-    assert [it.offset for it in read(monkeypatch, message(3), message(7))] == [3]
+    assert [it["offset"] for it in read(monkeypatch, message(3), message(7))] == [3]
     for offsets in ([1, 5], [2, 2, 5], [2, 4, 3, 5]):
         with pytest.raises(OffsetsGoneError):
             read(monkeypatch, *map(message, offsets))
@@ -132,7 +132,7 @@ def test_the_name_of_a_header_that_is_no_text_is_handed_over(monkeypatch: pytest
 
 def test_a_time_in_nanoseconds_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark's source ends at it, and the job reads around it: this engine needs neither."""
-    assert [it.timestamp_ms for it in read(monkeypatch, message(5, timestamp=(1, 2**62)))] == [2**62]
+    assert [it["at_ms"] for it in read(monkeypatch, message(5, timestamp=(1, 2**62)))] == [2**62]
 
 
 # -- what Spark reports ----------------------------------------------------------------------------------------

@@ -37,6 +37,9 @@ def read(
 ) -> tuple[str | None, str | None]:
     """Return the text of a value, and why it is none."""
     found = Decoder(decoding).texts(topic, b"1", raw, ("json", codec))
+    columns = Decoder(decoding).columns(([b"1", None], [raw, None]), topic, ("json", codec), windowed=False)
+    assert {name: values[0] for name, values in columns.items()} == found._asdict()
+    assert {values[1] for values in columns.values()} == {None}
     assert found.key == "1"
     return found.value, None if found.why_undecoded is None else found.why_undecoded.removeprefix("value: ")
 

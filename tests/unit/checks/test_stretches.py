@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from snapkafka.checks import (
     LogRecord,
     Source,
     Status,
+    Wanted,
     Weight,
     find,
     listed,
@@ -28,12 +30,12 @@ from snapkafka.checks import (
     sequences,
     summary,
 )
-from snapkafka.checks.stretch import rows_of
-from snapkafka.protocol import SeqRange
+from snapkafka.checks.stretch import blocks_of
+from snapkafka.protocol import SenderEnd, SeqRange
 from tests.spark.damaged_logs import EVERY_KIND, Damaged, damaged
 from tests.spark.simulated_logs import BROKEN, broken, consistent
 from tests.spark.small_logs import World, captured, damage, history, together
-from tests.worlds.little_log import CAPTURED, LOG, STATE, TP
+from tests.worlds.little_log import CAPTURED, LOG, OUT, STATE, TP
 from tests.worlds.oracle import Divided, Whole
 
 SEEDS = 30
@@ -133,13 +135,13 @@ def test_each_choice_of_records_is_needed(
 def test_each_bound_divides(monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
     """Without it records of two colours would be counted as one."""
     snapshot = damaged(EVERY_KIND)
-    real, bounds_in = getattr(CutView, bound), summary._bounds_in
+    real, bounds_in = getattr(CutView, bound), summary.bounds_in
 
     def without(view: CutView, tp: Any) -> set[int]:
         ends = {real(view, p, tp) for p in view.processes} if bound == "white_end" else {real(view, tp)}
         return bounds_in(view, tp) - ends
 
-    monkeypatch.setattr(summary, "_bounds_in", without)
+    monkeypatch.setattr(summary, "bounds_in", without)
     monkeypatch.setattr(summary, "places_due", lambda *given: set())
     with pytest.raises(AssertionError):
         _agree(snapshot, 1)
@@ -155,6 +157,16 @@ def test_a_sound_log_is_a_handful_of_records() -> None:
     assert sum(group.count for group in log.groups) == 10_000
 
 
+def test_red_effects_of_events_that_were_started_are_kept_each() -> None:
+    """However many of them follow each other."""
+    end = SenderEnd(process=1, topic=OUT.topic, partition=OUT.partition, white_end=2, last_seq=1, marker=20)
+    source = replace(CAPTURED.inputs[0], position=9_000, noted=9_000, log_end=10_000, steady=True)
+    view = CutView(replace(CAPTURED, senders=(end,), inputs=(source,), changelogs=(), recorded=()))
+    red = [LogRecord(*OUT, n, 1, CAPTURED.epoch, n, cause=(TP, n)) for n in range(2, 20)]
+    (stretch,) = Divided(view, red, random.Random(0), 0).stretches(Wanted())
+    assert [it.record for it in stretch.kept] == red
+
+
 def test_after_too_many_records_those_that_are_due_are_still_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """What has not been kept is not taken for missing."""
     monkeypatch.setattr(summary, "KEPT_MAX", 2)
@@ -162,8 +174,8 @@ def test_after_too_many_records_those_that_are_due_are_still_found(monkeypatch: 
     again = [record._replace(seq=0) for record in LOG[:4]]
     log = CutLog(view, Divided(view, [*again, *LOG[4:]], random.Random(0), 1))
     assert log.stretches[TP].crowded or len(log.stretches[TP].kept) > 2
-    divided = [*rows_of(again)], [*rows_of([it for it in LOG[4:] if it.tp == TP])]
-    parts = [summary.stretch_of(view, TP, rows) for rows in divided]
+    divided = again, [it for it in LOG[4:] if it.tp == TP]
+    parts = [summary.stretch_of(view, TP, partial(blocks_of, records)) for records in divided]
     assert [part.crowded for part in parts] == [True, False]
     monkeypatch.setattr(Divided, "stretches", lambda self, wanted: iter(parts))
     assert "last-missing" not in {
