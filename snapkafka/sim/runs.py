@@ -22,9 +22,10 @@ from snapkafka.checks import (
     outside_senders,
 )
 from snapkafka.protocol import LEDGER_CUT_SHORT, NOT_ALIGNED
-from snapkafka.protocol.alignment import UNKNOWN
+from snapkafka.protocol.alignment import UNKNOWN, known_graph
 from snapkafka.protocol.ledger_state import Status
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.records import NOBODY, TopicPartition
+from snapkafka.protocol.snapshots import SnapshotView
 
 from .judge import Truth, Violation, causal
 from .world.broker_log import COMMITTED
@@ -267,39 +268,38 @@ def _liveness(world: World) -> list[Violation]:
     """Check that, without further faults, a snapshot is captured within a bound."""
     world.heal()
     _settle(world)
-    if world.plan.acyclic:  # who has cut for an aligned snapshot holds its inputs back until its time is over
-        for process in list(world.processes):
-            for epoch in sorted(process.timers):
-                process.expire(epoch)
-        _settle(world)
     if not any(True for _ in world.fold.living()) or "ledger" not in world.plan.hear:
         return []  # whoever is told by markers or headers only may never hear of it: no bound holds
-    epoch = steps = 0
     for name in ATTEMPTS:
-        if world.plan.acyclic:
+        if world.plan.acyclic:  # who has cut for an aligned snapshot holds its inputs until its time is over
+            for process in list(world.processes):
+                for due in sorted(process.timers):
+                    process.expire(due)
+            _settle(world)
             _load(world)
         world.asked = None
-        epoch = world.trigger(name, align=world.plan.acyclic)
-        steps = _settle(world)
-        if not epoch or _code(world, epoch) != NOT_ALIGNED:
+        epoch, steps = world.trigger(name, align=world.plan.acyclic), _settle(world)
+        snapshot = world.fold.snapshots.get(epoch or NOBODY)
+        code = getattr(getattr(snapshot, "failure", None), "code", "")
+        waits_in_vain = snapshot is not None and snapshot.open and _sends_more(world, snapshot)
+        if code != NOT_ALIGNED and not waits_in_vain:
             break
-    if not epoch:
+    if snapshot is None:
         what = "a snapshot is refused when nothing goes wrong any more"
         return [] if world.fold.loss else [Violation("liveness", what)]
-    snapshot, code = world.fold.snapshots[epoch], _code(world, epoch)
     if world.fold.loss or any(process.lost is not None for process in world.processes):
-        what = f"snapshot {epoch} is not refused, and its ledger has lost its tail"
+        what = f"snapshot {snapshot.epoch} is not refused, and its ledger has lost its tail"
         return [] if code == LEDGER_CUT_SHORT else [Violation("liveness", what)]
     unknown = code == NOT_ALIGNED and str(snapshot.failure).endswith(UNKNOWN)
     if snapshot.captured_at is not None or unknown:
         return []
-    waits = list(map(str, world.fold.waiting(epoch))) if snapshot.open else [str(snapshot.failure)]
-    return [Violation("liveness", f"snapshot {epoch} was not captured in {steps} steps: {waits}")]
+    waits = list(map(str, world.fold.waiting(snapshot.epoch))) if snapshot.open else [str(snapshot.failure)]
+    return [Violation("liveness", f"snapshot {snapshot.epoch} was not captured in {steps} steps: {waits}")]
 
 
-def _code(world: World, epoch: int) -> str:
-    """Return the code by which a snapshot failed; empty: it has not."""
-    return getattr(world.fold.snapshots[epoch].failure, "code", "")
+def _sends_more(world: World, snapshot: SnapshotView) -> bool:
+    """Return whether an app sends to more than the trigger states; behind that others wait until the time is over."""
+    return world.plan.acyclic and known_graph(world.fold, snapshot.apps).stated() != snapshot.trigger.sends
 
 
 def _load(world: World) -> None:
