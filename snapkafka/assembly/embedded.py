@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
-from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -19,7 +18,7 @@ from .arrow_schema import arrow_schema
 from .examine import Examination, Part, Reading
 from .job import Job, Settings
 from .order import Engine, HandOverError
-from .records import CLIENT_ID, ROWS, pieces
+from .records import CLIENT_ID, PIECE_BYTES, ROWS, pieces
 from .state import Fold
 from .table_files import Written
 
@@ -92,8 +91,14 @@ class EmbeddedEngine(Engine):
             "group.id": CLIENT_ID,
             "isolation.level": settings.spec.isolation,
         }
-        messages = messages_of(client, list(ranges), _refuse)
-        while some := [_row(message) for message in islice(messages, BATCH)]:
+        some, size = [], 0
+        for message in messages_of(client, list(ranges), _refuse):
+            some.append(row := _row(message))
+            size += sum(len(it or b"") for it in row[5:7])
+            if len(some) >= BATCH or size >= PIECE_BYTES:
+                yield batch_of(some)
+                some, size = [], 0
+        if some:
             yield batch_of(some)
 
     def _keep(self, changes: pa.RecordBatch) -> None:

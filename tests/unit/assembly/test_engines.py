@@ -122,6 +122,15 @@ def test_a_log_that_was_cut_and_written_again_is_refused(monkeypatch: pytest.Mon
             read(monkeypatch, *map(message, offsets))
 
 
+def test_large_records_are_put_into_columns_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else ten thousand of them were held."""
+    monkeypatch.setattr(embedded, "PIECE_BYTES", 5)
+    batch_of = Mock(side_effect=embedded.batch_of)
+    monkeypatch.setattr(embedded, "batch_of", batch_of)
+    read(monkeypatch, message(2), message(3, value=b"large"), message(5))
+    assert [len(call.args[0]) for call in batch_of.call_args_list] == [2, 1]
+
+
 def test_the_name_of_a_header_that_is_no_text_is_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client cannot return it; Spark can."""
     odd = message(5)
