@@ -91,13 +91,13 @@ class EmbeddedEngine(Engine):
             "group.id": CLIENT_ID,
             "isolation.level": settings.spec.isolation,
         }
-        some, size = [], 0
+        some, size = list[tuple[Any, ...]](), 0
         for message in messages_of(client, list(ranges), _refuse):
-            some.append(row := _row(message))
-            size += sum(len(it or b"") for it in row[5:7])
+            some.append(_row(message))
+            size += sum(len(it or b"") for it in some[-1][5:7])
             if len(some) >= BATCH or size >= PIECE_BYTES:
-                yield batch_of(some)
-                some, size = [], 0
+                batch, some, size = batch_of(some), [], 0
+                yield batch
         if some:
             yield batch_of(some)
 
