@@ -20,7 +20,7 @@ from snapkafka.errors import BadInputError, OutputError
 from snapkafka.runtime.extras import require_engine
 from snapkafka.runtime.signals import Interrupted, exit_status
 
-from .entry import interrupted_by
+from .interrupts import interrupted_by
 from .job import Job
 from .pipeline import assemble, verify
 from .spark_errors import as_ours

@@ -12,22 +12,17 @@ import io
 import logging
 import os
 import sys
-from typing import Final, NoReturn
+from typing import Final
 
 from snapkafka.runtime.child import Child
-from snapkafka.runtime.signals import Interrupted, on_ending_signal, raise_on_ending_signals
+from snapkafka.runtime.signals import on_ending_signal, raise_on_ending_signals
+
+from .interrupts import interrupt
 
 #: The first argument of a job that runs in a child process.
 CHILD: Final = "--child"
 #: A JVM removes its temporary files before it ends.
 JVM_ENDS_WITHIN_S: Final = 30.0
-
-_numbers: list[int] = []
-
-
-def interrupted_by() -> int | None:
-    """Return the signal that asked the job to end; later failures are consequences of it."""
-    return _numbers[0] if _numbers else None
 
 
 def start() -> int:
@@ -48,22 +43,10 @@ def _job(arguments: list[str]) -> int:
     sys.stdout = kept
     from snapkafka.assembly.command import main
 
-    on_ending_signal(_interrupt)
+    on_ending_signal(interrupt)
     status = main(arguments)
     _await_jvm()
     return status
-
-
-def _interrupt(number: int) -> NoReturn:
-    """Let the main thread unwind through every `finally`, in the middle of any work of Spark's."""
-    _numbers.append(number)
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # calls that fail now are expected to
-    with contextlib.suppress(Exception):  # Spark may not run
-        context = sys.modules["pyspark"].SparkContext
-        # The answer in flight would be taken for that of the next call. Py4J opens another connection.
-        context._gateway._gateway_client.get_thread_connection().close()
-        context._active_spark_context.cancelAllJobs()  # else the clean-up waits for what they hold
-    raise Interrupted(number)
 
 
 def _await_jvm() -> None:

@@ -19,7 +19,7 @@ from snapkafka.errors import (
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import InvariantEntry, LedgerEntry
 
-from .entry import interrupted_by
+from .interrupts import interrupted_by
 from .invariant_files import load, parse_parameters
 from .spark_errors import as_ours
 from .spec import JobResult, JobSpec

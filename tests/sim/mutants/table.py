@@ -326,7 +326,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     stuck("R16 senders: cut before their reports", plans.aligned, 4).patched(
         always(aligner.Aligner, "waits_for", "")
     ),
-    stuck("R16 together: goes on before the others reported", plans.aligned, 6).patched(
+    stuck("R16 together: goes on before the others reported", plans.aligned, 81).patched(
         always(aligner, "holds_after", False)
     ),
     stuck("R16 marker: taken for the barrier", plans.aligned, 0).patched(
