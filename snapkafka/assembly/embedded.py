@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -94,7 +95,8 @@ class EmbeddedEngine(Engine):
         some, size = list[tuple[Any, ...]](), 0
         for message in messages_of(client, list(ranges), _refuse):
             some.append(_row(message))
-            size += sum(len(it or b"") for it in some[-1][5:7])
+            *_, key, value, headers, _ = some[-1]
+            size += sum(len(it or b"") for it in (key, value, *chain(*headers)))
             if len(some) >= BATCH or size >= PIECE_BYTES:
                 batch, some, size = batch_of(some), [], 0
                 yield batch

@@ -127,7 +127,7 @@ def test_large_records_are_put_into_columns_one_by_one(monkeypatch: pytest.Monke
     monkeypatch.setattr(embedded, "PIECE_BYTES", 5)
     batch_of = Mock(side_effect=embedded.batch_of)
     monkeypatch.setattr(embedded, "batch_of", batch_of)
-    read(monkeypatch, message(2), message(3, value=b"large"), message(5))
+    read(monkeypatch, message(2), message(3, value=None, headers=[("h", b"large")]), message(5))
     assert [len(call.args[0]) for call in batch_of.call_args_list] == [2, 1]
 
 

@@ -102,7 +102,7 @@ def test_one_that_is_gone_or_silent(listens: bool, monkeypatch: pytest.MonkeyPat
 )
 def test_an_answer_that_is_none_fails_the_assembly(port: Port, body: Any) -> None:
     port.answers["/schemas/ids/7"] = [(200, body)]
-    with pytest.raises(StorageError, match="cannot be read"):
+    with pytest.raises(StorageError):
         asked(port, 7)
 
 
