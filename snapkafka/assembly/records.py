@@ -95,13 +95,13 @@ class Piece:
         process, _, seq, _, mark, cause = self.stamps
         goes_on = (seq[1:] == seq[:-1] + 1) | (process[1:] == EXTERNAL)
         starts = self.classes(epoch, bounds, ~goes_on | (mark[1:] != mark[:-1]))
-        starts = np.union1d(starts, starts + 1)  # which row begins a run, is looked at alone
+        starts = np.union1d(starts, starts + 1)  # the record that begins a run is looked at alone
         starts = starts[starts < len(self)]
         ends = np.append(starts[1:], len(self))
         lowest, highest = np.minimum.reduceat(cause, starts), np.maximum.reduceat(cause, starts)
         rows = (partial(self._facts, slice(*it)) for it in zip(starts, ends, strict=True))
         causes, numbers = (lowest.tolist(), highest.tolist()), (ends - starts).tolist()
-        yield from zip(self._facts(starts), self._facts(ends - 1), *causes, numbers, rows, strict=False)
+        yield from zip(self._facts(starts), self._facts(ends - 1), *causes, numbers, rows, strict=True)
 
     def classes(self, epoch: int, bounds: Sequence[int], breaks: Any = False) -> Any:
         """Return where records of another sender or colour begin, or markers, or offsets past one of the bounds; and
