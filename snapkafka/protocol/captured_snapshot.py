@@ -221,7 +221,7 @@ class Captured:
     `retention`: the settings of changelogs before the trigger, as its processes saw them last. `unread`: topics to
     which apps in scope subscribe and that no process had: records that wait there are in no channel. `sources`: topics
     whose external records are no effects of its apps, as these declare. `uncaptured`: state of its apps that it does
-    not hold. `bases`: of the restores before it. `code`: of each app; none: an earlier release gathered this.
+    not hold. `bases`: of the restores before it. `code`: of each app.
     `outsiders`: processes that are not part of it. `run_without`: see `records.Trigger`. `old_topics`: those that a
     process knew before they were recreated. `alignment`: of an aligned snapshot (R16), the result. `never_read`:
     records below positions that nobody read."""

@@ -58,7 +58,7 @@ class Table:
     partitions as the input; False also where that is unknown. `is_global`: every worker has all of it, whichever
     partitions it was assigned. `keyed`: each key belongs in one partition, that of its events; False also where that is
     unknown. `kind`: Faust's class. `key_type`, `value_type`: the models or types of keys and
-    values, with their fields; empty: none is declared, or an earlier release wrote this.
+    values, with their fields; empty: none is declared.
     """
 
     name: str

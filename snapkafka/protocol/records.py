@@ -89,8 +89,8 @@ class Hello:
     settings. `reset`: where it starts an input without a committed offset, "earliest" or "latest" (empty: unknown).
     `missing`: input topics to which it subscribed and that did not exist: it consumes none of them until it is assigned
     their partitions. `sources`: topics whose external records are declared to be no effects of the apps of the
-    namespace. `agents`: with `tables` the fingerprint of the code; none: an earlier release wrote this, or it runs
-    none. `session_ms`: its group drops it after so long without a heartbeat (0: unknown).
+    namespace. `agents`: with `tables` the fingerprint of the code; none: it runs none.
+    `session_ms`: its group drops it after so long without a heartbeat (0: unknown).
     """
 
     process: int = NOBODY
@@ -125,8 +125,8 @@ class Assigned:
     (R9).
 
     `changelogs`: the table partitions that came with them. `generation`: of the consumer group; a record about an
-    older one, of a process that wakes up late, has no effect. `member`: its id there (empty: an earlier release, or it
-    is in none), by which its Kafka session is found.
+    older one, of a process that wakes up late, has no effect. `member`: its id there (empty: it is in none), by which
+    its Kafka session is found.
     """
 
     process: int

@@ -144,8 +144,7 @@ def outputs_of(state: LedgerState) -> set[str]:
 # -- which snapshot is meant ----------------------------------------------------------------------------------
 
 #: The word for the last one. What it may mean depends on the verb: nobody who asks for tables wants a snapshot that has
-#: none. The word and the epochs go before ids: such an id is refused today, and where an earlier release wrote one to
-#: the ledger it hides nothing; its snapshot is named by its epoch.
+#: none. The word and the epochs go before ids: such an id is refused.
 LATEST: Final = "latest"
 #: Kafka's offsets are integers of 64 bits.
 OFFSET_DIGITS_MAX: Final = 19
