@@ -19,7 +19,7 @@ from .arrow_schema import arrow_schema
 from .examine import Examination, Part, Reading
 from .job import Job, Settings
 from .order import Engine, HandOverError
-from .records import CLIENT_ID, PIECE_BYTES, ROWS, pieces
+from .records import CLIENT_ID, PIECE_BYTES, ROWS
 from .state import Fold
 from .table_files import Written
 
@@ -66,10 +66,8 @@ class EmbeddedEngine(Engine):
         work = Examination(reading)
         if not reading.is_again:
             self._fold = reading.new_fold()
-        ledger_id = wire.ledger_id(bytes.fromhex(reading.settings.ledger.topic_id))
-        for piece in pieces(self.batches(reading.settings, reading.to_read()), ledger_id):
-            for changes in work.take(piece):
-                self._keep(changes)
+        for changes in work.take(self.batches(reading.settings, reading.to_read())):
+            self._keep(changes)
         return [work.part()]
 
     def fold(self, write: Callable[[Fold, int], Written]) -> list[Written]:

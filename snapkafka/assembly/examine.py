@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Final
@@ -34,12 +34,13 @@ from snapkafka.checks.summary import KEPT_MAX, bounds_in, places_due
 from snapkafka.manifest import INPUTS
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store
+from snapkafka.wire import headers as wire
 
 from .around import Around, Reach, per_kind, reach
 from .arrow_schema import arrow_schema
 from .job import Settings
 from .manifest import unread_ranges
-from .records import Piece, Record
+from .records import Piece, Record, pieces
 from .rows import Channel, input_row, message_row
 from .state import Fold
 from .table_files import Written, write_rows
@@ -132,8 +133,12 @@ class Examination:
         self._rows: dict[str, list[dict[str, Any]]] = {}
         self._bytes: Counter[str] = Counter()
 
-    def take(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        """Take in records; yield the changes among them, by `CHANGES`."""
+    def take(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Take in records, by `ROWS`; yield the changes among them, by `CHANGES`."""
+        for piece in pieces(batches, wire.ledger_id(bytes.fromhex(self._reading.settings.ledger.topic_id))):
+            yield from self._take(piece)
+
+    def _take(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         tp, view = piece.tp, self._view
         if tp in view.recreated:
             return
@@ -171,12 +176,11 @@ class Examination:
     # -- tables ---------------------------------------------------------------------------------------------------
 
     def _messages(self, piece: Piece) -> None:
-        view = self._view
-        for source in view.inputs[piece.tp]:
+        for source in self._view.inputs[piece.tp]:
             first = min((agent.offset for agent in source.agents), default=source.position)
             for record in piece.between(first, NO_END).records():
-                if view.in_channel(record.log, source):
-                    row = message_row(view, record, source, self._decoder)
+                if self._view.in_channel(record.log, source):
+                    row = message_row(self._view, record, source, self._decoder)
                     channel = Channel(*(row[name] for name in Channel._fields))
                     self._part.held[channel, "messages"] += 1
                     self._part.held[channel, "bytes"] += record.size
@@ -199,7 +203,8 @@ class Examination:
 
     def _write(self, name: str) -> None:
         assert self._reading.tables is not None, "tables are written"
-        self._part.files.append((name, write_rows(name, self._rows.pop(name), *self._reading.tables)))
+        store, folder = self._reading.tables
+        self._part.files.append((name, write_rows(name, self._rows.pop(name), store, folder)))
         del self._bytes[name]
 
     # -- changes --------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ class Fold:
             self._fold()
 
     def rows(self) -> pa.Table:
-        """Return the rows, in order."""
+        """Return the rows, in order; they are not held any more."""
         self._fold()
         schema = schema_of(self._name)
         groups = [it for _, table in self._tables for it in table.rows()]
@@ -118,7 +118,7 @@ class _Table:
             logs = (LogRecord(self.of.topic, self.of.partition, *it) for it in stamps)
             new = [it.offset >= self.counted or not parent.is_white(it) for it in logs]
             needed = pa.array(new, pa.bool_())
-        last = self.last.filter(needed)
+        last, self.last = self.last.filter(needed), HELD.empty_table()
         for at in range(0, len(last), GROUP_ROWS):
             yield self._made(*_lists(last.slice(at, GROUP_ROWS), "key", "value", "pos"))
 

@@ -67,14 +67,14 @@ def write_rows(
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
     path = f"{folder}/{name}/part-{part:05}-{uuid.uuid4().hex[:8]}.parquet"
-    table = rows if isinstance(rows, pa.Table) else arrow(name, list(rows))
+    rows = rows if isinstance(rows, pa.Table) else arrow(name, list(rows))  # the rows as they were may go
     digest, file = 0, BytesIO()
-    with pq.ParquetWriter(file, table.schema, compression="snappy") as writer:
-        for at in range(0, len(table), GROUP_ROWS):
-            digest += digest_of(group := table.slice(at, GROUP_ROWS))
+    with pq.ParquetWriter(file, rows.schema, compression="snappy") as writer:
+        for at in range(0, len(rows), GROUP_ROWS):
+            digest += digest_of(group := rows.slice(at, GROUP_ROWS))
             writer.write_table(group)
     store.write(path, content := file.getvalue())
-    return Written(path, len(content), hashlib.sha256(content).hexdigest(), len(table), str(digest))
+    return Written(path, len(content), hashlib.sha256(content).hexdigest(), len(rows), str(digest))
 
 
 def entry_of(name: str, folder: str, files: Sequence[Written]) -> TableEntry:

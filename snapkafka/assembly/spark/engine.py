@@ -21,7 +21,7 @@ from snapkafka.assembly.arrow_schema import arrow_schema
 from snapkafka.assembly.examine import CHANGES, Examination, Part, Reading
 from snapkafka.assembly.job import Job
 from snapkafka.assembly.order import Engine
-from snapkafka.assembly.records import ROWS, pieces
+from snapkafka.assembly.records import ROWS
 from snapkafka.assembly.state import Fold
 from snapkafka.assembly.table_files import Written
 from snapkafka.kafka.login.security import Security
@@ -87,18 +87,15 @@ class SparkEngine(Engine):
         ranges = reading.to_read()
         client = {"bootstrap.servers": spec.bootstrap, "isolation.level": spec.isolation}
         client |= Security.from_environment(os.environ).for_java()
-        records = read_ranges(self._spark, ranges, client)
-        ledger_id = wire.ledger_id(bytes.fromhex(reading.settings.ledger.topic_id))
 
         def examined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             work, schema = Examination(reading), arrow_schema(EXAMINED)
-            for piece in pieces(map(rows_of, batches), ledger_id):
-                for changes in work.take(piece):
-                    parts = pa.nulls(len(changes), pa.binary())
-                    yield pa.RecordBatch.from_arrays([*changes.columns, parts], schema=schema)
+            for changes in work.take(map(rows_of, batches)):
+                parts = pa.nulls(len(changes), pa.binary())
+                yield pa.RecordBatch.from_arrays([*changes.columns, parts], schema=schema)
             yield pa.RecordBatch.from_pylist([{"part": pickle.dumps(work.part())}], schema=schema)
 
-        done = records.mapInArrow(examined, EXAMINED)
+        done = read_ranges(self._spark, ranges, client).mapInArrow(examined, EXAMINED)
         if not reading.is_again:
             self._reading, self._changes = reading, done.persist(StorageLevel.DISK_ONLY)
             done = self._changes
