@@ -1,7 +1,5 @@
 """Logs of records at hand, for either engine: what Kafka's clients would read, without Kafka."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """One Spark session for all tests of this folder: starting one takes longer than most of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

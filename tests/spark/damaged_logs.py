@@ -4,8 +4,6 @@ The checks are held to themselves on it, in stretches and in the whole, on lists
 not in it is tested by none.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Each engine, by which tests assemble and verify what a stage has captured."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

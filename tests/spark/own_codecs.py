@@ -1,7 +1,5 @@
 """A module of an app that registers codecs of its own; to be imported where the data is."""
 
-from __future__ import annotations
-
 import json
 import sys
 import zlib

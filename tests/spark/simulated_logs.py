@@ -4,8 +4,6 @@ Retries, failed sends, transactions, rebalances, replays, torn events, processes
 simulator's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final

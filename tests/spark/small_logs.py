@@ -4,8 +4,6 @@
 them can be put together into one captured snapshot, and looked at by Spark in one go.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables and checks of a small captured system, from a real broker: the rows, one by one."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -31,7 +29,6 @@ OPTIONS: dict[str, Any] = {"isolation": "read_uncommitted", "around": 50, "with_
 LATE_MS, LATE_HEADERS = 1_700_000_000_123, [("a", b"\x00"), ("a", None)]
 #: Of a snapshot that no check doubts.
 JOBS_MAX, STEPS = 6, ("reading every record", "table state")
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 NEITHER: Final = "key: not UTF-8; value: not UTF-8"

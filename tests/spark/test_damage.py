@@ -1,8 +1,6 @@
 """Damage on real topics: whoever verifies with only the captured snapshot and the broker finds the very offset.
 And VERIFIED_OPEN: groups without snapkafka read outputs, and inputs hold records that nobody with snapkafka sent."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

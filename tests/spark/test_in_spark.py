@@ -1,7 +1,5 @@
 """Spark's tasks, over rows of its Kafka source: they find, and write, what the other engine does."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Assembled on a parent, a snapshot has the rows that it has when it is assembled as a whole."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Incremental snapshots on a real broker, by the command: a full one, and two that build on it."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

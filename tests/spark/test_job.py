@@ -1,8 +1,6 @@
 """The job: from the ledger to a verdict in it by `python -m snapkafka.assembly`; as a principal with the rights that
 docs/reference/ledger.md lists, and with one too few; with Avro by the numbers of a schema registry."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,8 +1,6 @@
 """Assembled from a real broker whose logs are not as they were at the cut, or never were as one would have them:
 topics that were made anew, times that are none, open transactions."""
 
-from __future__ import annotations
-
 import threading
 import time
 from functools import partial

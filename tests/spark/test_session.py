@@ -1,7 +1,5 @@
 """What a session of Spark is started with; and the job in a session that the real `spark-submit` has made."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """State at the cut, table by table of each kind: what Faust itself would have after taking in the same changelog."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """V3 of a log that the broker's own cleaner has been through."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterator

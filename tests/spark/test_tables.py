@@ -1,7 +1,5 @@
 """The tables made from records at hand: what must never show in them, and records that nobody would send on purpose."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The table `around`: which offsets it takes, that no digest of a snapshot depends on it, and what is drawn of it."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 
@@ -55,9 +53,7 @@ def test_however_many_channels_there_are_the_table_stays_within_its_rows() -> No
     assert 1 <= per_kind(many(20_000), 50) * KINDS * 20_000 <= ROWS_MAX
     bounds = {TopicPartition("in", n): LogBounds(start=0, end=9_000) for n in range(5_000)}
     found = reach(CutView(many(5_000).captured, bounds), 50)
-    assert {it.source.position - it.low for it in found} == {50}, (
-        "so much of each, and no more than `LEADS_MAX` else"
-    )
+    assert {it.source.position - it.low for it in found} == {50}
 
 
 # -- the order of a picture ------------------------------------------------------------------------------------

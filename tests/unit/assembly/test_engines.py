@@ -1,8 +1,6 @@
 """The choice of the engine, what the embedded one hands over, and what it reads by a client that returns what a broker
 would not; and what Spark reports of the world outside, in our words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast

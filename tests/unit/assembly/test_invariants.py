@@ -1,7 +1,5 @@
 """V6: what SQL says about numbers is what exact arithmetic says, or it is not evaluated; and one concerns no other."""
 
-from __future__ import annotations
-
 import json
 import operator
 import re

@@ -1,7 +1,5 @@
 """What leaves a snapshot open: external records in its inputs, records of outsiders; and its alignment."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -75,10 +73,8 @@ def test_a_topic_that_nobody_had_leaves_a_snapshot_open_and_a_group_without_exte
 @pytest.mark.parametrize("alignment", [None, Outcome(aligned=True), Outcome(aligned=False, why="late")])
 def test_r16_messages_of_who_had_left_make_a_snapshot_unaligned(alignment: Outcome | None) -> None:
     captured: Any = replace(CAPTURED, alignment=alignment)
-    tables: list[Any] = [
-        SimpleNamespace(name="messages", rows=1_200),
-        SimpleNamespace(name="channels", rows=7),
-    ]
+    rows = {"messages": 1_200, "channels": 7}
+    tables: list[Any] = [SimpleNamespace(name=name, rows=number) for name, number in rows.items()]
     assert alignment_of(captured, tables[1:]) == alignment
     why = "1,200 messages of processes that had left before were in flight"
     late = Outcome(aligned=False, why=why) if alignment is not None and alignment.aligned else alignment

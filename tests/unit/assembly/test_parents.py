@@ -1,7 +1,5 @@
 """What an incremental snapshot can build on, what is refused before any work starts, and the state of a chain."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re
@@ -249,7 +247,7 @@ def test_where_a_log_started_and_ended_is_recorded() -> None:
         (0, 2, 3, 0),  # rows of the parent were deleted since: the log does not go back as far as they do
         (1, 2, 3, 1),
         (2, 2, 3, 2),
-        (None, 2, 3, 0),  # the parent is of an earlier release: nothing is known
+        (None, 2, 3, 0),  # the parent's was another log by the time it was read: nothing is known
         (0, 2, 0, 2),  # it is read as a whole, as a table of sets is
     ],
 )

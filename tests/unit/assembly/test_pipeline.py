@@ -1,7 +1,5 @@
 """The SQL of a job: invariants, or predicates that are asked, with their parameters; and what it does at its end."""
 
-from __future__ import annotations
-
 import logging
 import subprocess
 import sys

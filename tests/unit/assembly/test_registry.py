@@ -1,7 +1,5 @@
 """The client of a schema registry: what it asks, whom it tells credentials, what it says."""
 
-from __future__ import annotations
-
 import base64
 import json
 import socket

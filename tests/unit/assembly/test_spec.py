@@ -1,7 +1,5 @@
 """The options of the job: flags, a file, variables."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -50,9 +48,7 @@ def written(folder: Path, fields: Any) -> str:
 
 def test_every_option_comes_back_from_a_file_and_no_password_is_printed(tmp_path: Path) -> None:
     assert "secret" not in repr(EVERYTHING)
-    assert set(msgspec.to_builtins(EVERYTHING)) == OPTIONS.keys() - {"manifests", "invariants"}, (
-        "one is missing here"
-    )
+    assert set(msgspec.to_builtins(EVERYTHING)) == OPTIONS.keys() - {"manifests", "invariants"}
     assert read(written(tmp_path, msgspec.to_builtins(EVERYTHING))) == EVERYTHING
 
 

@@ -1,8 +1,6 @@
 """Stored tables: `verify --tables` names a row that differs from that of the log, with its place; keys that lie in
 several partitions are named."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Keys and values as people wrote them, in any of Faust's codecs; what cannot be decoded is bytes and a reason."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import struct

@@ -4,8 +4,6 @@ Epoch 100. Process 1 lives, 2 has left, 200 was born later. Process 1 sent seq 0
 its marker at 5; the receiver stood at 2. At offset 6 it sends in red. Every case says what it changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple

@@ -1,8 +1,6 @@
 """Damage to random logs, twenty cases of each kind: found by the right check, at the right offset. And two hundred runs
 in which nothing went wrong: none of them is accused."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

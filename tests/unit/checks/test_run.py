@@ -1,8 +1,6 @@
 """V1 to V5 as they run together: one outcome each, what each has read, and the verdict that follows; no V5 where no
 record shows its cause."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Set
 from dataclasses import replace
 from typing import Any

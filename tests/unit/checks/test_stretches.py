@@ -1,7 +1,5 @@
 """However a log is divided, and whatever is left out of it, the checks find what they find in the whole."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable

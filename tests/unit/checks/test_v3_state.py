@@ -1,7 +1,5 @@
 """V3: it never passes a state that is short, and finds what compaction took."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Collection

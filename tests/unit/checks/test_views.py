@@ -1,7 +1,5 @@
 """Where each lookup of `CutView` draws its line, and what follows from the bounds of the log alone."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext

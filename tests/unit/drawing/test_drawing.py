@@ -1,8 +1,6 @@
 """The space-time diagram: a message in flight crosses the cut from left to right, and everything drawn is told; as SVG
 and as PNG."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

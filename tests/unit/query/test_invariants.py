@@ -32,16 +32,9 @@ def loaded(where: str, folder: Path, parameters: dict[str, str]) -> tuple[Invari
     [
         ("{folder}", ["a", "b"]),
         ("{folder}/b.sql termination", ["b", "termination"]),
-        ("{folder} {folder}/none/../a.sql", ["a", "b"]),
-        ("{folder} {folder}/links", ["a", "b", "c"]),
+        ("{folder} {folder}/none/../a.sql", ["a", "b"]),  # the same twice is one
+        ("{folder} {folder}/links", ["a", "b", "c"]),  # a link has its own name
         ("", []),
-    ],
-    ids=[
-        "a folder, in order",
-        "a file and a name",
-        "the same twice is one",
-        "a link has its own name",
-        "none",
     ],
 )
 def test_what_is_read(folder: Path, where: str, names: list[str]) -> None:

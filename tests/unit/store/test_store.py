@@ -363,13 +363,10 @@ def test_unwritable_is_said_before_any_work(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_without_its_library_that_is_said_and_commands_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_library_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
     with pytest.raises(DependencyMissingError, match="s3a://bucket"):
         open_store("s3a://bucket/x")
-    code = "import sys, typer.main as t; from snapkafka.cli import app; t.get_command(app).commands\n"
-    code += "sys.exit(bool({'fsspec', 'obstore'} & sys.modules.keys()))"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
 def test_paths_and_uris_are_the_same(tmp_path: Path, bucket: Store) -> None:
