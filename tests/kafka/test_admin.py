@@ -108,6 +108,20 @@ async def test_ends_and_starts_are_of_the_partitions_that_exist(
         ends[deleted]
 
 
+async def test_ends_of_a_topic_that_was_recreated_are_those_of_the_new_one(
+    kafka: Broker, admin: KafkaTopicAdmin, topic: str
+) -> None:
+    """Who led the partitions of the old one is known."""
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
+        await producer.send_and_wait(topic, b"x", partition=0)
+    assert await admin.log_ends([first, second]) == {first: 1, second: 0}
+    await admin.delete_topics(topic)
+    await becomes(lambda: admin.log_ends([first, second]), {})
+    await admin.create_topic(topic, partitions=1)
+    assert await admin.log_ends([first, second]) == {first: 0}
+
+
 async def test_when_records_were_written(
     kafka: Broker, admin: KafkaTopicAdmin, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

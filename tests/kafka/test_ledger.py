@@ -1,6 +1,7 @@
 """The ledger on a real broker: found or made with safe settings, refused with others, read live past garbage."""
 
 import asyncio
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -254,3 +255,30 @@ async def test_a_writer_notices_as_soon_as_it_writes_and_notifies_its_readers(
         await ledger.append(bye(9))
     with pytest.raises(LedgerRecreatedError):
         await asyncio.wait_for(reading, 5)
+
+
+async def test_its_end_is_asked_for_by_one_request_and_below_what_was_read_it_is_another_ledger(
+    ledger: KafkaLedger, ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin
+) -> None:
+    other = ledgers()
+    await other.open()
+    for n in range(3):
+        written, before = await other.append(bye(n)), Counter(ledger.connection.requests)
+        assert await ledger.end() == written + 1
+        assert ledger.connection.requests - before == Counter(ListOffsets=1)
+    await ledger.append(bye(3))
+    await remake(admin, ledger, ledgers())
+    with pytest.raises(LedgerRecreatedError):
+        await ledger.end()
+
+
+async def test_the_end_of_one_that_is_gone_is_no_number(ledger: KafkaLedger, admin: KafkaTopicAdmin) -> None:
+    assert await ledger.end() == 0
+    await admin.delete_topics(ledger.topic)
+
+    async def is_named() -> bool:
+        with contextlib.suppress(LedgerUnusableError):
+            return await ledger.end() < 0
+        return True
+
+    await until(is_named)

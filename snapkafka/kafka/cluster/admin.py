@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
+import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
 from typing import Any, Final, Self, cast
 
 from aiokafka import TopicPartition as KafkaPartition
@@ -17,17 +19,24 @@ from aiokafka.structs import OffsetAndMetadata
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka.login import clients
-from snapkafka.kafka.login.connection import Connection, ask_for_leaders, translated
+from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.kafka.records.read import records_to_end
 from snapkafka.ports import Cluster, Group, Member, Topic, TopicAdmin
 from snapkafka.protocol.forking import LEDGER
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.until import Tries
+from snapkafka.until import EVERY_S, Tries
 
 from .broker_errors import PASSING, ExistingOffsets, ask_patiently, raise_refusal
 from .group_hold import GroupHold
 from .groups import delete_group, group_members, list_groups
-from .requests import DeleteTopics, Metadata, default_settings, descriptions, may_describe
+from .requests import (
+    DESCRIBE_BIT,
+    END,
+    START,
+    DeleteTopics,
+    ListOffsets,
+    Metadata,
+)
 
 #: More replicas than this guard nothing that matters to a snapshot.
 REPLICAS_MAX: Final = 3
@@ -35,6 +44,10 @@ REPLICAS_MAX: Final = 3
 CREATED_WITHIN_S: Final = 10.0
 #: A topic is asked for by its name.
 NO_ID: Final = bytes(16)
+#: In the place of the replica that asks for offsets, and of the leader's epoch that it knows.
+NOBODY: Final = -1
+#: Older names of the retention, and their units.
+RETENTION_UNITS_MS: Final = {"log.retention.minutes": 60_000, "log.retention.hours": 3_600_000}
 #: The source of a setting that was made on the topic itself, in Kafka's numbering.
 SOURCE_TOPIC: Final = 1
 
@@ -50,7 +63,7 @@ class KafkaTopicAdmin:
         self.connection = connection
         self._lock = asyncio.Lock()
         self._admin: Any = None
-        self._consumers: dict[str, Any] = {}  # by isolation
+        self._leaders: dict[TopicPartition, int] = {}  # as they were described last
 
     # -- topics ----------------------------------------------------------------------------------------------
 
@@ -58,13 +71,25 @@ class KafkaTopicAdmin:
         """Return the topics that exist, by name; all if none are named."""
         async with translated(self.connection, "read the list of topics"):
             response = await self._metadata(topics)
-        found, failed = descriptions(response)
-        for topic, code in failed.items():
-            if topics is not None and code == errors.TopicAuthorizationFailedError.errno:
+        found = {}
+        for it in response.topics:
+            if it.error == errors.TopicAuthorizationFailedError.errno and topics is not None:
                 raise LedgerUnusableError(
-                    f"not allowed to describe topic {topic}",
+                    f"not allowed to describe topic {it.name}",
                     hint="see docs/reference/ledger.md for the rights that it needs",
                 )
+            if it.error:
+                continue
+            # Partitions without a leader (code 5) are counted all the same: they come back.
+            self._leaders.update(
+                (TopicPartition(it.name, each.number), each.leader) for each in it.partitions
+            )
+            found[it.name] = Topic(
+                partitions=len(it.partitions),
+                topic_id=it.id.hex(),
+                replicas=min((len(each.replicas) for each in it.partitions), default=0),
+                leader_epoch=next((each.epoch for each in it.partitions if each.number == 0), -1),
+            )
         return found
 
     async def replicas(self) -> int:
@@ -81,9 +106,15 @@ class KafkaTopicAdmin:
     async def topic_defaults(self) -> dict[str, str]:
         """Read the settings of a topic that is created without any, as far as a broker shows them."""
         with translated(self.connection, "list the brokers"):
-            broker = (await self._metadata([])).brokers[0].node
-        entries = await self._settings(ConfigResourceType.BROKER, str(broker), "a broker")
-        return default_settings({entry[0]: entry[1] for entry in entries})
+            node = (await self._metadata([])).brokers[0].node
+        entries = await self._settings(ConfigResourceType.BROKER, str(node), "a broker")
+        broker = {entry[0]: entry[1] for entry in entries}
+        found = {name.removeprefix("log."): value for name, value in broker.items() if value is not None}
+        found["max.message.bytes"] = broker["message.max.bytes"]
+        for of, unit_ms in RETENTION_UNITS_MS.items():
+            if "retention.ms" not in found and (value := broker.get(of)) is not None:
+                found["retention.ms"] = str(max(-1, int(value) * unit_ms))
+        return found
 
     async def _settings(self, kind: ConfigResourceType, name: str, what: str) -> list[tuple[Any, ...]]:
         admin, resource = await self._connected(), ConfigResource(kind, name)
@@ -151,11 +182,11 @@ class KafkaTopicAdmin:
         Args:
             stable: those below which no transaction is open.
         """
-        return await self._offsets("end_offsets", partitions, stable=stable)
+        return await self._offsets(END, partitions, stable=stable)
 
     async def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the first offset of each partition that exists; see `ExistingOffsets`."""
-        return await self._offsets("beginning_offsets", partitions)
+        return await self._offsets(START, partitions)
 
     async def delete_records(self, tp: TopicPartition, upto: int) -> None:
         """Delete all records below `upto`.
@@ -181,24 +212,41 @@ class KafkaTopicAdmin:
         return {tp: tuple(record.headers) async for tp, record in found if record.offset == positions[tp]}
 
     async def _offsets(
-        self, which: str, partitions: Iterable[TopicPartition], *, stable: bool = False
+        self, where: int, partitions: Iterable[TopicPartition], *, stable: bool = False
     ) -> dict[TopicPartition, int]:
-        asked = list(partitions)
-        known = await self.describe_topics({tp.topic for tp in asked}) if asked else {}
-        wanted = [
-            KafkaPartition(*tp)
-            for tp in asked
-            if tp.topic in known and tp.partition < known[tp.topic].partitions
-        ]
-        if not wanted:
-            return ExistingOffsets()
-        consumer = await self._reader("read_committed" if stable else "read_uncommitted")
-        with translated(
-            self.connection, "read the ends of " + ", ".join(sorted({tp.topic for tp in wanted}))
-        ):
-            ask_for_leaders(consumer, (tp.topic for tp in wanted))
-            found = await getattr(consumer, which)(wanted)
-        return ExistingOffsets((TopicPartition(tp.topic, tp.partition), at) for tp, at in found.items())
+        """Ask the leaders as they were described last; describe new topics, and those whose leader does not answer."""
+        found, left = ExistingOffsets(), set(partitions)
+        what = f"read the ends of {', '.join(sorted({tp.topic for tp in left}))}"
+        deadline = time.monotonic() + self.connection.request_timeout_ms / 1_000
+        async with translated(self.connection, what):
+            while left:
+                if undescribed := {tp.topic for tp in left - self._leaders.keys()}:
+                    await self.describe_topics(undescribed)
+                    left &= self._leaders.keys()
+                asked = defaultdict(list)
+                for tp in left:
+                    asked[self._leaders.pop(tp)].append(tp)
+                for leader, led in asked.items():
+                    with contextlib.suppress(errors.KafkaError, OSError):
+                        found |= (answered := await self._offsets_of(led, leader, where, stable=stable))
+                        self._leaders |= dict.fromkeys(answered, leader)
+                if left := left - found.keys():
+                    if time.monotonic() > deadline:
+                        raise errors.NodeNotReadyError
+                    await asyncio.sleep(EVERY_S)
+        return found
+
+    async def _offsets_of(
+        self, led: Iterable[TopicPartition], leader: int, where: int, *, stable: bool
+    ) -> dict[TopicPartition, int]:
+        """Ask one broker; what it does not lead, or not yet, is missing in its answer."""
+        topics = defaultdict(list)
+        for topic, partition in led:
+            topics[topic].append((partition, NOBODY, where))
+        client = (await self._connected())._client
+        answer = await client.send(leader, ListOffsets(NOBODY, stable, [*topics.items()]))
+        places = ((of.name, it) for of in answer.topics for it in of.partitions)
+        return {TopicPartition(topic, it.number): it.offset for topic, it in places if not it.error}
 
     # -- groups ----------------------------------------------------------------------------------------------
 
@@ -211,7 +259,7 @@ class KafkaTopicAdmin:
         admin = await self._connected()
         with translated(self.connection, "list the consumer groups"):
             cluster = await self._metadata([], rights=True)
-            if not may_describe(cluster):
+            if not cluster.rights >> DESCRIBE_BIT & 1:
                 raise LedgerUnusableError(
                     "not allowed to see all consumer groups",
                     hint="it needs DESCRIBE on the cluster (docs/reference/ledger.md)",
@@ -292,24 +340,14 @@ class KafkaTopicAdmin:
         """Close the connections; it may be used again afterwards."""
         async with self._lock:
             admin, self._admin = self._admin, None
-            consumers, self._consumers = self._consumers, {}
             if admin is not None:
                 await admin.close()
-            for consumer in consumers.values():
-                await consumer.stop()
 
     async def _connected(self) -> Any:
         async with self._lock, translated(self.connection, "connect"):
             if self._admin is None:
                 self._admin = await clients.started(clients.admin_client(self.connection))
         return self._admin
-
-    async def _reader(self, isolation: str) -> Any:
-        async with self._lock, translated(self.connection, "connect"):
-            if isolation not in self._consumers:
-                made = clients.consumer(self.connection, group_id=None, isolation_level=isolation)
-                self._consumers[isolation] = await clients.started(made)
-        return self._consumers[isolation]
 
     async def _metadata(self, topics: Collection[str] | None, *, rights: bool = False) -> Any:
         """Ask whichever broker answers first for some topics, or all, and for our rights on the cluster. One that
@@ -329,7 +367,7 @@ class KafkaTopicAdmin:
         raise failure
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def administration(where: Connection | Cluster) -> AsyncIterator[KafkaTopicAdmin]:
     """Provide the administration of a cluster for the length of the block."""
     admin = KafkaTopicAdmin(where) if isinstance(where, Connection) else cast(KafkaTopicAdmin, where.admin())

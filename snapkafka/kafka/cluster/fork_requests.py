@@ -40,15 +40,8 @@ NAMES: Final = {
 #: Fields with texts that name nothing.
 NO_NAMES: Final = frozenset(
     {
-        *(
-            "member",
-            "member_id",
-            "consumer_id",
-            "group_instance_id",
-            "kind",
-            "protocol_type",
-            "protocol_name",
-        ),
+        *("member", "member_id", "consumer_id", "group_instance_id"),
+        *("kind", "protocol_type", "protocol_name"),
         *("metadata", "note", "rack_id", "config_key", "config_name", "config_names", "config_value"),
     }
 )

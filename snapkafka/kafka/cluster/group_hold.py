@@ -182,9 +182,14 @@ class GroupHold:
                 if self._coordinator is None:
                     self._coordinator = await self._client.coordinator_lookup(0, self.group)
                 response = await self._client.send(self._coordinator, request(), group=1)
-                for code in _codes(response):
-                    if code:
-                        raise errors.for_code(code)(self.group)
+                topics = getattr(response, "topics", None)
+                codes = (
+                    [response.error_code]
+                    if topics is None
+                    else [it[1] for _, parts in topics for it in parts]
+                )
+                for code in filter(None, codes):
+                    raise errors.for_code(code)(self.group)
                 return response
             except PASSING:
                 self._coordinator = None
@@ -197,10 +202,3 @@ class GroupHold:
             f"this run no longer holds consumer group {self.group} ({why}): another run or a worker may have it",
             hint="nothing more was changed; run the same command again: it finishes the rest, if any is left",
         )
-
-
-def _codes(response: Any) -> list[int]:
-    """Return the error codes of a response, of each partition if it has partitions."""
-    if hasattr(response, "topics"):
-        return [code for _, partitions in response.topics for _, code in partitions]
-    return [response.error_code]

@@ -3,15 +3,13 @@
 A form lists fields, `name:type`; `[...]` is a list, of a type or of fields, `(...)` a struct. All are flexible: each
 struct has room for tags, strings and lists are compact (KIP-482). Kafka's own description of its messages
 (`clients/src/main/resources/common/message`) has the same fields in the same order. Answers are read by name.
-
-Below: topics as an answer has them, and the settings of one that is created without any.
 """
 
 from __future__ import annotations
 
 import re
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from io import BytesIO
 from typing import Any, ClassVar, Final
 
@@ -27,14 +25,15 @@ from aiokafka.protocol.types import (
     Boolean,
     CompactArray,
     CompactString,
+    Int8,
     Int16,
     Int32,
+    Int64,
     Schema,
     TaggedFields,
 )
 
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.ports import Topic
 
 
 class _Uuid:
@@ -54,7 +53,8 @@ class _Uuid:
 
 
 _TYPES: Final = {
-    "bool": Boolean, "i16": Int16, "i32": Int32, "uuid": _Uuid, "str": CompactString("utf-8"),
+    "bool": Boolean, "i8": Int8, "i16": Int16, "i32": Int32, "i64": Int64,
+    "uuid": _Uuid, "str": CompactString("utf-8"),
 }  # fmt: skip
 
 
@@ -136,6 +136,14 @@ Metadata: Final = _request(
     " topics:[error:i16 name:str id:uuid internal:bool partitions:[error:i16 number:i32 leader:i32 epoch:i32"
     " replicas:[i32] isr:[i32] offline:[i32]] topic_rights:i32] rights:i32",
 )  # fmt: skip
+#: `END` and `START` stand for times. By this version no new leader gives out an end below that of the last (KIP-207).
+ListOffsets: Final = _request(
+    "ListOffsets", 2, 6,
+    "replica:i32 committed:i8 topics:[name:str partitions:[number:i32 epoch:i32 time:i64]]",
+    "throttle_ms:i32 topics:[name:str partitions:[number:i32 error:i16 time:i64 offset:i64 epoch:i32]]",
+)  # fmt: skip
+END: Final = -1
+START: Final = -2
 #: Of the new consumer protocol (KIP-848).
 _ASSIGNED: Final = "(partitions:[id:uuid topic:str numbers:[i32]])"
 ConsumerGroupDescribe: Final = _request(
@@ -163,46 +171,3 @@ JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit = (
 
 #: The bit of the rights in an answer that stands for DESCRIBE, in Kafka's numbering of operations.
 DESCRIBE_BIT: Final = 8
-#: Settings of topics, with the names that a broker has for their defaults.
-BROKER_NAMES: Final = {
-    "cleanup.policy": "log.cleanup.policy",
-    "retention.ms": "log.retention.ms",
-    "retention.bytes": "log.retention.bytes",
-    "max.message.bytes": "message.max.bytes",
-    "message.timestamp.type": "log.message.timestamp.type",
-    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
-    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
-    "message.timestamp.difference.max.ms": "log.message.timestamp.difference.max.ms",
-}
-#: Older names of the retention, and their units.
-RETENTION_UNITS_MS: Final = {"log.retention.minutes": 60_000, "log.retention.hours": 3_600_000}
-
-
-def may_describe(cluster: Any) -> bool:
-    """Return whether an answer about the cluster shows that we see everything, every consumer group above all."""
-    return bool(cluster.rights >> DESCRIBE_BIT & 1)
-
-
-def descriptions(response: Any) -> tuple[dict[str, Topic], dict[str, int]]:
-    """Return the topics of a response, and the error codes of those that cannot be described."""
-    # Partitions without a leader (code 5) are counted all the same: they come back.
-    found = {
-        topic.name: Topic(
-            partitions=len(topic.partitions),
-            topic_id=topic.id.hex(),
-            replicas=min((len(each.replicas) for each in topic.partitions), default=0),
-            leader_epoch=next((each.epoch for each in topic.partitions if each.number == 0), -1),
-        )
-        for topic in response.topics
-        if not topic.error
-    }
-    return found, {topic.name: topic.error for topic in response.topics if topic.error}
-
-
-def default_settings(broker: Mapping[str, str | None]) -> dict[str, str]:
-    """Translate the settings of a broker to those of a topic that is created without any."""
-    found = {name: value for name, of in BROKER_NAMES.items() if (value := broker.get(of)) is not None}
-    for of, unit_ms in RETENTION_UNITS_MS.items():
-        if "retention.ms" not in found and (value := broker.get(of)) is not None:
-            found["retention.ms"] = str(max(-1, int(value) * unit_ms))
-    return found

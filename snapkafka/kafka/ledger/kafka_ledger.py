@@ -171,7 +171,7 @@ class KafkaLedger:
         """Raise where records are lost that were read."""
         if self._lost is None and (leader_epoch != self._leader_epoch or self._replaced.is_set()):
             try:
-                self._lost = await lost_since(self._marks, self.start, self.end, self._standing)
+                self._lost = await lost_since(self._marks, self.start, self._log_end, self._standing)
             except SnapkafkaError:
                 return  # it is looked at again
             self._leader_epoch = leader_epoch
@@ -224,12 +224,16 @@ class KafkaLedger:
                     self._replaced.set()  # the broker does not know what was written before
                     await self._is_same()
                 raise
-        if offset < seen_end:
+        await self._require_end(offset, seen_end)
+        self._seen_end = max(self._seen_end, offset + 1)
+        return offset
+
+    async def _require_end(self, end: int, seen_end: int) -> None:
+        """Refuse a ledger that ends below what was read: it is another one by now, or has lost its tail."""
+        if end < seen_end:
             self._replaced.set()
             await self._is_same()
             raise LedgerRecreatedError(self.topic)
-        self._seen_end = max(self._seen_end, offset + 1)
-        return offset
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -283,7 +287,16 @@ class KafkaLedger:
         return (await self._admin.log_starts([self._tp]))[self._tp]
 
     async def end(self) -> int:
-        """Return the next offset to be written."""
+        """Return the next offset to be written.
+
+        Raises:
+            LedgerRecreatedError, LedgerCutShortError: it is below what was read.
+        """
+        seen_end, end = self._seen_end, await self._log_end()
+        await self._require_end(end, seen_end)
+        return end
+
+    async def _log_end(self) -> int:
         return (await self._admin.log_ends([self._tp]))[self._tp]
 
     async def trim(self, upto: int) -> None:

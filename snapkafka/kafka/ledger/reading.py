@@ -65,7 +65,7 @@ class Opened:
     ledger: Ledger
     admin: TopicAdmin
     reading: LedgerReading
-    bootstrap: str = "BROKER"  # for commands that are shown
+    bootstrap: str  # for commands that are shown
 
     async def catch_up(self, *, to: int | None = None) -> None:
         """Read the ledger up to `to`, or up to its end as it is now."""
@@ -96,11 +96,8 @@ async def opened(
         ledger, admin = where.ledger(namespace), where.admin()
     try:
         await ledger.open(create=create)
-        reading = await read_to_end(ledger)
-        work = Opened(namespace=namespace, ledger=ledger, admin=admin, reading=reading)
-        if isinstance(where, Connection):
-            work.bootstrap = where.bootstrap
-        yield work
+        shown = where.bootstrap if isinstance(where, Connection) else "BROKER"
+        yield Opened(namespace, ledger, admin, await read_to_end(ledger), shown)
     finally:
         await admin.close()
         await ledger.close()

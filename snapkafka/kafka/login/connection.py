@@ -8,7 +8,7 @@ import contextlib
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -160,13 +160,6 @@ def _named(connection: Connection, what: str, error: Exception) -> SnapkafkaErro
         # The client library's word on settings that cannot be combined.
         return BadInputError(f"could not {what}: {error}", hint="check the security settings")
     return None
-
-
-def ask_for_leaders(consumer: Any, topics: Iterable[str]) -> None:
-    """Let an aiokafka consumer ask for the leaders of all topics at once, before it is asked for their ends: otherwise
-    it learns of one topic after the other, 0.1 s each, and gives up before it knows a hundred."""
-    for topic in set(topics):
-        consumer._client.add_topic(topic)
 
 
 def _one_line(error: errors.KafkaError) -> str:
