@@ -22,7 +22,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "embedded": _EMBEDDED,
     "query": _QUERY,
     "service": (
-        *(*_CLI, *_QUERY, "prometheus_client", "starlette", "uvicorn", "h11"),
+        *(*_CLI, *_QUERY, "prometheus_client", "starlette", "uvicorn", "httptools"),
         *("grpc", "grpc_health", "grpc_reflection", "google"),
     ),
     "restore": (*_CLI, *_QUERY, "confluent_kafka"),

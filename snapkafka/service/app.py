@@ -13,7 +13,7 @@ from typing import Any, Final
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.applications import Starlette
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
@@ -107,6 +107,7 @@ SECURITY_HEADERS: Final = {
     "x-frame-options": "DENY",
     "cache-control": "no-store",
 }
+RAW_HEADERS: Final = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 #: What anyone may ask for: whether the service lives, and the page, which holds no data.
 OPEN: Final = frozenset({"/healthz", "/readyz", "/", "/openapi.json"})
 OPEN_BELOW: Final = "/page/"
@@ -130,9 +131,7 @@ class Guard:
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in SECURITY_HEADERS.items():
-                    headers.setdefault(name, value)
+                message["headers"] = [*message["headers"], *RAW_HEADERS]
             await send(message)
 
         try:

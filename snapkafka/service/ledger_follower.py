@@ -27,7 +27,7 @@ from snapkafka.ops.listing import Clock
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import Assigned, Bye, Dead, Hello
-from snapkafka.units import utc_time, wall_ms
+from snapkafka.units import wall_ms
 
 from .api import EVENTS
 from .problems import RefusedError
@@ -94,11 +94,10 @@ AGAIN_AFTER_S: Final = 1.0
 END_S: Final = 0.3
 #: The fold reaches that end in that time, or answers are stale.
 CATCH_UP_S: Final = 8.0
-#: A broker that has answered nothing for so long is away.
-SILENT_S: Final = 15.0
-#: How long a snapshot is restorable changes by the hour; asking costs a request per topic. `doctor` asks for all topics
-#: and groups.
-KEPT_S: Final = 30.0
+#: How long a snapshot is restorable changes by the hour; asking costs requests per topic, and who asks next waits.
+RESTORABLE_S: Final = 120.0
+#: `doctor` asks for all topics and groups.
+CHECKUP_S: Final = 30.0
 #: So many are asked for at once: behind them the broker and this process have other work.
 RESTORABLE_AT_ONCE: Final = 2
 #: Of so many snapshots the last answer is kept.
@@ -125,9 +124,9 @@ class LedgerFollower:
         self._asking_end = asyncio.Lock()
         self._latest_good: tuple[int, int | None] = (-1, None)  # the version at which it was looked for
         self._asking = asyncio.Semaphore(RESTORABLE_AT_ONCE)
-        self._restorable = Shared(self._ask_restorable, lambda found: KEPT_S, most=RESTORABLE_KEPT)
+        self._restorable = Shared(self._ask_restorable, lambda found: RESTORABLE_S, most=RESTORABLE_KEPT)
         #: The findings of `doctor`.
-        self.checkup = Shared(self._ask_checkup, lambda found: KEPT_S, most=1)
+        self.checkup = Shared(self._ask_checkup, lambda found: CHECKUP_S, most=1)
 
     @contextlib.asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
@@ -222,16 +221,10 @@ class LedgerFollower:
     async def _ask_end(self) -> int:
         async with self._asking_end:
             self._next_end = None
-            work = self._require_followed()
-            asked_ms = self.clock()
             try:
-                async with asyncio.timeout(SILENT_S):
-                    end = await work.ledger.end()
-            except TimeoutError:
-                since = utc_time(asked_ms)[11:]
-                self.problem = self.problem or BrokerUnavailableError(
-                    f"no broker has answered since {since} UTC"
-                )
+                end = await self._require_followed().ledger.end()
+            except SnapkafkaError as error:
+                self.problem = self.problem or error
                 raise
             self.problem = None if self._work else self.problem
             return end
@@ -266,7 +259,7 @@ class LedgerFollower:
         return await examine(self._require_followed(), namespace, now_ms=self.clock())
 
     async def restorable(self, epoch: int, within_s: float = CATCH_UP_S) -> RestorableEntry | None:
-        """Determine how long the log keeps what a captured snapshot needs, as of half a minute ago at most.
+        """Determine how long the log keeps what a captured snapshot needs, as of two minutes ago at most.
 
         Returns:
             None: it is not captured.

@@ -90,7 +90,6 @@ KEPT: Final = 2_000
 #: asked for again later.
 STORAGE_S: Final = 5.0
 AGAIN_S: Final = 30.0
-FOR_EVER: Final = float("inf")
 
 
 class Rows:
@@ -99,7 +98,7 @@ class Rows:
     def __init__(self, follower: LedgerFollower, settings: Settings) -> None:
         self._follower, self._settings = follower, settings
         self._stored: Shared[tuple[str, str], StoredFiles | None] = Shared(
-            _read, lambda found: AGAIN_S if found is None else FOR_EVER, most=KEPT
+            _read, lambda found: AGAIN_S if found is None else float("inf"), most=KEPT
         )
 
     def _now(self, by: Any, view: SnapshotView) -> Any:

@@ -17,7 +17,6 @@ from snapkafka.errors import BrokerUnavailableError
 from snapkafka.kafka import SETTINGS, Connection, KafkaLedger, LedgerCutShortError, topic_name
 from snapkafka.kafka.ledger import kafka_ledger as ledger_module
 from snapkafka.protocol import Pause, TailLost
-from snapkafka.service import ledger_follower
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.until import succeed
 from tests.freezing import freeze, thaw
@@ -114,10 +113,8 @@ def of_producers() -> list[str]:
 
 
 def test_a_broker_that_stands_still_is_reported_by_the_service_and_found_again(
-    kafka: EmbeddedKafka, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    kafka: EmbeddedKafka, connection: Connection
 ) -> None:
-    monkeypatch.setattr(ledger_follower, "SILENT_S", 3.0)
-
     create_topics(kafka.bootstrap, topic_name("ns"), config=SETTINGS)
     with served(connection) as client:
 

@@ -14,6 +14,7 @@ from unittest.mock import AsyncMock
 import pytest
 from starlette.testclient import TestClient
 
+from snapkafka.kafka import LedgerRecreatedError
 from snapkafka.ports import Entry
 from snapkafka.query.locate import stored
 from snapkafka.service import ROUTES, LedgerFollower
@@ -76,6 +77,21 @@ async def test_who_asks_for_the_end_shares_a_question_that_is_not_sent_yet(
         let.set()
         assert await asyncio.gather(*waiting) == [True] * 10
         assert asked == [2]
+
+
+def test_a_ledger_whose_end_is_unknown_is_named_and_its_answers_are_stale(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(cluster) as client:
+        until(lambda: client.get("/readyz").status_code == 200, "the first reading")
+        with monkeypatch.context() as changed:
+            changed.setattr(FakeLedger, "end", AsyncMock(side_effect=LedgerRecreatedError("_snapkafka.ns")))
+            assert client.get("/v1/snapshots").headers["snapkafka-stale"] == "true"
+            for path in ("/readyz", "/v1/snapshots/none"):
+                answer = client.get(path)
+                assert (answer.status_code, "_snapkafka.ns was deleted" in answer.text) == (503, True), path
+        assert client.get("/v1/snapshots/none").status_code == 404
+        assert client.get("/readyz").status_code == 200
 
 
 # -- a slow storage ---------------------------------------------------------------------------------------------
