@@ -17,19 +17,12 @@ def broker_with_doors(
     hosts: Mapping[str, str] = {},
     advertised: Mapping[str, str] = {},
 ) -> Iterator[tuple[EmbeddedKafka, dict[str, str]]]:
-    """The broker, and the address of each door.
-
-    Args:
-        doors: the protocol of each.
-        hosts: where a door listens elsewhere than on `HOST`.
-        advertised: where a door sends its clients elsewhere.
-    """
+    """The broker, and the address of each door. `doors`: the protocol of each; `hosts`: where one does not listen on
+    `HOST`; `advertised`: where one sends its clients elsewhere."""
     broker = EmbeddedKafka()
     at = {"CLIENT": broker.bootstrap}
-    at |= {
-        name: f"{hosts.get(name, HOST)}:{port}"
-        for name, port in zip(doors, free_ports(len(doors)), strict=True)
-    }
+    ports = zip(doors, free_ports(len(doors)), strict=True)
+    at |= {name: f"{hosts.get(name, HOST)}:{port}" for name, port in ports}
     protocols = {"CLIENT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **doors}
     listeners = at | {"CONTROLLER": f"{HOST}:{broker.controller_port}"}
     broker.properties |= {

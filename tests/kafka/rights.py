@@ -4,14 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka import admin
 
 LEDGER_PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "ledger.md"
 
@@ -48,16 +41,17 @@ def rights(
 
 def grant(bootstrap: str, wanted: Iterable[Right]) -> None:
     """Grant rights to users that have the names of the roles, in capitals."""
-    kinds = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP, "cluster": ResourceType.BROKER}
-    operations = {"".join(name.title().split("_")): it for name, it in AclOperation.__members__.items()}
-    patterns = (ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED)
+    of = admin.ResourceType
+    kinds = {"topic": of.TOPIC, "group": of.GROUP, "cluster": of.BROKER}
+    operations = {"".join(name.title().split("_")): it for name, it in admin.AclOperation.__members__.items()}
+    patterns = (admin.ResourcePatternType.LITERAL, admin.ResourcePatternType.PREFIXED)
     bindings = [
-        AclBinding(
+        admin.AclBinding(
             kinds[it.kind], it.name, patterns[it.prefixed], f"User:{it.role.upper()}", "*",
-            operations[it.operation], AclPermissionType.ALLOW,
+            operations[it.operation], admin.AclPermissionType.ALLOW,
         )
         for it in wanted
     ]  # fmt: skip
-    client = AdminClient({"bootstrap.servers": bootstrap})  # it must outlive its futures
+    client = admin.AdminClient({"bootstrap.servers": bootstrap})  # it must outlive its futures
     for future in client.create_acls(bindings).values():
         future.result(60)

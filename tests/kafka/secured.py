@@ -10,17 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka.admin import (
-    AdminClient,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
+from confluent_kafka import admin
 
 from snapkafka.testing import HOST, EmbeddedKafka
 from tests.kafka.doors import broker_with_doors
 
-USER, PASSWORD = "ann", 'se"cr\\et'
+USER, PASSWORD = "ann", 'se"cr\\et='
+PREFIX = "SNAPKAFKA_KAFKA_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +34,13 @@ class Secured:
         """Variables of the environment for the SASL_SSL door."""
         login = {"SECURITY_PROTOCOL": "SASL_SSL", "SSL_CA_LOCATION": f"{self.folder}/ca.pem"}
         login |= {"SASL_MECHANISM": mechanism, "SASL_USERNAME": USER, "SASL_PASSWORD": PASSWORD, **more}
-        return {f"SNAPKAFKA_KAFKA_{name}": value for name, value in login.items()}
+        return {PREFIX + name: value for name, value in login.items()}
 
-    def by_certificate(self, name: str = "client") -> dict[str, str]:
-        """Variables of the environment for the door that asks for a certificate; of no name: without one."""
-        files = {"CA": "ca"} | ({"CERTIFICATE": name, "KEY": f"{name}_key"} if name else {})
-        locations = {f"SSL_{of}_LOCATION": f"{self.folder}/{file}.pem" for of, file in files.items()}
-        login = {"SECURITY_PROTOCOL": "SSL", **locations}
-        return {f"SNAPKAFKA_KAFKA_{name}": value for name, value in login.items()}
+    def by_certificate(self, certificate: str = "client", key: str = "client_key") -> dict[str, str]:
+        """Variables of the environment for the door that asks for a certificate; those of no name are left out."""
+        files = {"CA": "ca", "CERTIFICATE": certificate, "KEY": key}
+        login = {f"SSL_{of}_LOCATION": f"{self.folder}/{file}.pem" for of, file in files.items() if file}
+        return {PREFIX + name: value for name, value in (login | {"SECURITY_PROTOCOL": "SSL"}).items()}
 
 
 def make_certificates(folder: Path) -> None:
@@ -98,8 +93,8 @@ def secured_broker(folder: Path) -> Iterator[Secured]:
     doors = {"SASL": "SASL_SSL", "MUTUAL": "SSL", "SIX": "PLAINTEXT", "ASTRAY": "PLAINTEXT"}
     ways = {"hosts": {"SIX": "[::1]"}, "advertised": {"ASTRAY": f"{HOST}:1"}}
     with broker_with_doors(doors, properties, **ways) as (broker, at):
-        scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        wanted = UserScramCredentialUpsertion(USER, scram, PASSWORD.encode())
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        admin.alter_user_scram_credentials([wanted])[USER].result(30)
+        scram = admin.ScramCredentialInfo(admin.ScramMechanism.SCRAM_SHA_512, 4096)
+        wanted = admin.UserScramCredentialUpsertion(USER, scram, PASSWORD.encode())
+        client = admin.AdminClient({"bootstrap.servers": broker.bootstrap})
+        client.alter_user_scram_credentials([wanted])[USER].result(30)
         yield Secured(broker, at, folder)

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.timeout(300)
 WRITTEN, SINCE = 40, 25
 #: A batch begins with its first offset and the number of bytes that follow these two numbers.
 BATCH = struct.Struct(">qi")
+Ledgers = Callable[[], KafkaLedger]
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +48,7 @@ def pause(n: int) -> Pause:
     return Pause(n=n, paused=False)
 
 
-Reading = tuple[list[int], asyncio.Task[None]]
-
-
-async def reading(ledger: KafkaLedger) -> Reading:
+async def reading(ledger: KafkaLedger) -> tuple[list[int], asyncio.Task[None]]:
     """A task that reads a ledger live, and the offsets that it has read; when it has read all that is there."""
     found: list[int] = []
 
@@ -64,7 +62,7 @@ async def reading(ledger: KafkaLedger) -> Reading:
     return found, task
 
 
-async def written(ledger: KafkaLedger, count: int, first: int = 0) -> Reading:
+async def written(ledger: KafkaLedger, count: int, first: int = 0) -> tuple[list[int], asyncio.Task[None]]:
     """Open a ledger, append so many records, and read it."""
     await succeed(ledger.open, 20.0, BrokerUnavailableError)  # a broker that has just started
     for n in range(first, first + count):
@@ -76,14 +74,8 @@ async def append_when_it_can(ledger: KafkaLedger, n: int) -> int:
     return await succeed(lambda: ledger.append(pause(n)), 60.0, BrokerUnavailableError, every_s=0.5)
 
 
-# -- it says nothing -----------------------------------------------------------------------------------------
-
-
 async def test_r15_an_append_that_a_frozen_broker_does_not_answer_leaves_nothing_behind(
-    kafka: EmbeddedKafka,
-    ledger: KafkaLedger,
-    ledgers: Callable[[], KafkaLedger],
-    monkeypatch: pytest.MonkeyPatch,
+    kafka: EmbeddedKafka, ledger: KafkaLedger, ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is tried again for as long as the broker is frozen: what each try left behind would add up. Who connects finds
     somebody who takes the call and says nothing, and gives up in time."""
@@ -141,20 +133,19 @@ def test_a_broker_that_stands_still_is_reported_by_the_service_and_found_again(
         blocking_until(lambda: ready() == (True, True), "the broker to be found again", 60)
 
 
-# -- it comes back -------------------------------------------------------------------------------------------
-
-
-def lose_tail(kafka: EmbeddedKafka, namespace: str) -> None:
-    """Cut the log of a ledger short: nothing from `SINCE` on is left. The broker finds that it was not stopped in
-    order."""
+async def lose_tail(kafka: EmbeddedKafka, namespace: str, stop: Callable[[], None]) -> None:
+    """Restart a broker whose log of a ledger is cut short: nothing from `SINCE` on is left. It finds that it was not
+    stopped in order."""
+    await asyncio.to_thread(stop)
     data = kafka.folder / "data"
     folder = data / f"{topic_name(namespace)}-0"
-    assert kafka.pid is None and sum(cut(segment) for segment in sorted(folder.glob("*.log"))) > 0
+    assert sum(cut(segment) for segment in sorted(folder.glob("*.log"))) > 0
     for kind in ("*.index", "*.timeindex", "*.snapshot"):
         for made_of_it in folder.glob(kind):
             made_of_it.unlink()
     for checkpoint in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
         (data / checkpoint).unlink(missing_ok=True)
+    await asyncio.to_thread(kafka.start)
 
 
 def cut(segment: Path) -> int:
@@ -168,14 +159,11 @@ def cut(segment: Path) -> int:
     return len(content) - at
 
 
-async def test_a_reader_that_has_read_further_than_the_end_says_what_is_lost_and_can_write_that_down(
-    kafka: EmbeddedKafka, namespace: str, ledgers: Callable[[], KafkaLedger]
-) -> None:
+async def test_a_reader_beyond_the_end(kafka: EmbeddedKafka, namespace: str, ledgers: Ledgers) -> None:
+    """It says what is lost, and can write that down."""
     ledger = ledgers()
     _, task = await written(ledger, WRITTEN)
-    await asyncio.to_thread(kafka.kill)
-    lose_tail(kafka, namespace)
-    await asyncio.to_thread(kafka.start)
+    await lose_tail(kafka, namespace, kafka.kill)
     with pytest.raises(LedgerCutShortError) as raised:
         await asyncio.wait_for(task, 90)
     assert raised.value.since == SINCE
@@ -186,16 +174,12 @@ async def test_a_reader_that_has_read_further_than_the_end_says_what_is_lost_and
     task.cancel()
 
 
-async def test_a_log_that_has_grown_again_past_what_was_read_is_found_to_be_another_one(
-    kafka: EmbeddedKafka, namespace: str, ledgers: Callable[[], KafkaLedger]
-) -> None:
+async def test_a_log_that_has_grown_again(kafka: EmbeddedKafka, namespace: str, ledgers: Ledgers) -> None:
     """Where offsets show nothing, the records do: somebody else wrote first. The broker was stopped in order."""
     ledger = ledgers()
     _, task = await written(ledger, WRITTEN)
     task.cancel()
-    await asyncio.to_thread(kafka.stop)
-    lose_tail(kafka, namespace)
-    await asyncio.to_thread(kafka.start)
+    await lose_tail(kafka, namespace, kafka.stop)
     found, task = await written(ledgers(), 2 * (WRITTEN - SINCE), first=500)
     task.cancel()
     assert len(found) > WRITTEN
@@ -206,7 +190,7 @@ async def test_a_log_that_has_grown_again_past_what_was_read_is_found_to_be_anot
 
 
 async def test_a_restart_that_loses_nothing_is_no_loss_and_the_ledger_outlives_it(
-    kafka: EmbeddedKafka, ledgers: Callable[[], KafkaLedger], monkeypatch: pytest.MonkeyPatch
+    kafka: EmbeddedKafka, ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The partition has another leader epoch, and the records agree."""
     monkeypatch.setattr(ledger_module, "APPEND_TIMEOUT_S", 1.0)

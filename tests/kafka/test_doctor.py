@@ -67,9 +67,6 @@ def run(command: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-# -- rights ---------------------------------------------------------------------------------------------------
-
-
 async def told(where: Connection, namespace: str) -> tuple[object, ...]:
     """What a tool tells of snapshot `s`."""
     shown = await ops.show(where, namespace, "s")

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from snapkafka import ops
@@ -41,19 +40,13 @@ def test_a_small_snapshot_needs_neither_spark_nor_java(kafka: Broker, tmp_path: 
     assert ran >= {"V1", "V2", "V3", "V4", "V6 none"}
     manifest = json.loads((storage / f"{name}.json").read_text())
     assert set(manifest["versions"]) == {"snapkafka", "python", "pyarrow", "duckdb", "confluent-kafka"}
-    for table in manifest["tables"]:
-        files = f"{storage}/{table['path']}/*.parquet"
-        ((rows,),) = duckdb.sql(f"SELECT count(*) FROM '{files}'").fetchall()
-        assert rows == table["rows"], table["name"]
     assert asyncio.run(ops.verify_offline(name, storage=str(storage))).damage == ()
     state = asyncio.run(ops.read_ledger(Connection(bootstrap=stage.bootstrap), stage.namespace)).state
     verdict = state.snapshots[stage.epoch].verdict
     assert verdict is not None and verdict.digest == manifest["content"]
 
 
-def test_a_topic_that_is_recreated_while_it_is_read_leaves_no_manifest(
-    kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_topic_recreated_meanwhile(kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both engines ask by the same function once they have read, before they write the manifest."""
     stage = play(kafka.bootstrap, f"recreated{os.getpid()}")
     topic, check, recreated = stage.topic("orders"), invariants.check, list[str]()

@@ -60,9 +60,6 @@ async def group(admin: KafkaTopicAdmin, name: str) -> Group | None:
     return next((found for found in await admin.groups() if found.name == name), None)
 
 
-# -- what they read and have committed ------------------------------------------------------------------------
-
-
 async def test_positions_are_committed_by_who_is_no_member_and_not_beside_one(
     kafka: Broker, admin: KafkaTopicAdmin, side: KafkaConsumer, topic: str, tps: list[TopicPartition]
 ) -> None:
@@ -100,9 +97,7 @@ async def test_positions_are_committed_by_who_is_no_member_and_not_beside_one(
 
 
 @pytest.mark.parametrize("pattern", [False, True])
-async def test_a_group_of_the_new_protocol_is_described(
-    kafka: Broker, admin: KafkaTopicAdmin, topic: str, pattern: bool
-) -> None:
+async def test_a_kip_848_group(kafka: Broker, admin: KafkaTopicAdmin, topic: str, pattern: bool) -> None:
     """KIP-848: the classic request knows nothing of it."""
     member = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": topic, "group.protocol": "consumer"})
     member.subscribe([f"^{topic}$" if pattern else topic])
@@ -150,9 +145,6 @@ async def test_r14_where_a_member_started_is_reported_later_too(
             await admin.delete_records(TopicPartition(topic, 0), 2)
             assert await member.committed(place) is None
             assert await starts_at(TopicPartition(topic, 0), member) == start
-
-
-# -- one that is held -----------------------------------------------------------------------------------------
 
 
 async def test_nobody_joins_a_group_that_is_held(
@@ -205,9 +197,6 @@ async def test_a_hold_lasts_as_long_as_its_heartbeats_and_a_holder_that_was_susp
     finally:
         await suspended.release()
         await other.release()
-
-
-# -- partitions that are read for another process -------------------------------------------------------------
 
 
 async def read(side: KafkaConsumer, count: int, *tps: TopicPartition) -> list[tuple[int, bytes | None]]:

@@ -12,18 +12,15 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka import (
-    SETTINGS,
-    KafkaLedger,
-    KafkaTopicAdmin,
-    LedgerRecreatedError,
-)
+from snapkafka.kafka import SETTINGS, KafkaLedger, KafkaTopicAdmin, LedgerRecreatedError
 from snapkafka.kafka.ledger import reader
 from snapkafka.kafka.ledger.reader import SLICE_S, Gulps
 from snapkafka.ports import HOLE, Entry
 from snapkafka.protocol import Abort, Bye, Hello
 from snapkafka.testing import Broker
 from tests.kafka.waiting import becomes, until
+
+Ledgers = Callable[[], KafkaLedger]
 
 
 def bye(n: int) -> Bye:
@@ -34,12 +31,7 @@ async def all_of(ledger: KafkaLedger) -> list[Entry]:
     return [entry async for entry in ledger.read(until=await ledger.end())]
 
 
-# -- made, found, or refused ---------------------------------------------------------------------------------
-
-
-async def test_a_new_one_inherits_no_setting_of_its_broker_that_could_harm_it(
-    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin
-) -> None:
+async def test_a_new_one_inherits_no_harmful_setting(ledgers: Ledgers, admin: KafkaTopicAdmin) -> None:
     """Operators choose those for other topics: short retention, compaction, small batches. A tool does not make it."""
     ledger = ledgers()
     with pytest.raises(LedgerUnusableError):
@@ -65,11 +57,7 @@ async def test_a_new_one_inherits_no_setting_of_its_broker_that_could_harm_it(
     ],
 )
 async def test_one_of_an_administrator_that_would_lose_agreements_is_refused(
-    ledgers: Callable[[], KafkaLedger],
-    admin: KafkaTopicAdmin,
-    partitions: int,
-    settings: dict[str, str],
-    refused: str,
+    ledgers: Ledgers, admin: KafkaTopicAdmin, partitions: int, settings: dict[str, str], refused: str
 ) -> None:
     ledger = ledgers()
     await admin.create_topic(ledger.topic, partitions=partitions, settings=settings)
@@ -90,9 +78,6 @@ async def test_a_record_that_is_too_large_is_refused_and_the_next_is_not(ledger:
     assert await ledger.append(replace(large, reason="y" * 240_000)) == 0
 
 
-# -- read and written ----------------------------------------------------------------------------------------
-
-
 async def test_records_come_back_in_order_with_the_brokers_time(ledger: KafkaLedger) -> None:
     before = time.time() * 1000
     written: list[Hello | Bye] = [Hello(n=1, app="shop"), bye(2), bye(3)]
@@ -105,9 +90,7 @@ async def test_records_come_back_in_order_with_the_brokers_time(ledger: KafkaLed
     assert [entry async for entry in ledger.read(3, until=3)] == []
 
 
-async def test_r15_others_have_their_turn_after_each_slice(
-    ledger: KafkaLedger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_r15_others_have_turns_in_between(ledger: KafkaLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two hundred records are taken at once; at two milliseconds each, the host stood still for half a second."""
     turns, taken = 0, Counter[int]()
     await asyncio.gather(*(ledger.append(bye(n)) for n in range(100)))
@@ -130,13 +113,14 @@ async def test_r15_others_have_their_turn_after_each_slice(
     assert max(taken.values()) <= 6, "three to a slice, and the host may have its turn at its end"
 
 
-async def test_a_gulp_takes_all_that_was_written_in_a_rest_by_one_request(
-    ledger: KafkaLedger, ledgers: Callable[[], KafkaLedger]
-) -> None:
-    """Records that came one by one woke every reader, and the broker, for each."""
+async def test_a_gulp_takes_all_of_a_rest_by_one_request(ledger: KafkaLedger, ledgers: Ledgers) -> None:
+    """Records that came one by one woke every reader, and the broker, for each. Who is in a hurry while a gulp is taken
+    is not rested upon: a worker appends its own trigger while it reads."""
     writer, resting = ledgers(), True
     await writer.open()
     gulps = Gulps(lambda: 60.0 if resting else 0.0)
+    gulps.hurry()
+    await asyncio.wait_for(gulps.rest(), 5)
     found: list[int] = []
 
     async def follow() -> None:
@@ -181,9 +165,7 @@ async def test_garbage_is_counted_and_skipped(kafka: Broker, ledger: KafkaLedger
     assert sum(entry.record is None and entry.timestamp_ms != HOLE for entry in entries) == 14
 
 
-async def test_a_record_that_the_client_cannot_unpack_is_refused_by_its_place(
-    kafka: Broker, ledger: KafkaLedger
-) -> None:
+async def test_what_cannot_be_unpacked_is_refused_by_its_place(kafka: Broker, ledger: KafkaLedger) -> None:
     await ledger.append(bye(1))
     external = Producer({"bootstrap.servers": kafka.bootstrap, "compression.type": "zstd"})
     external.produce(ledger.topic, b"x" * 1_000, partition=0)
@@ -191,9 +173,6 @@ async def test_a_record_that_the_client_cannot_unpack_is_refused_by_its_place(
     with pytest.raises(LedgerUnusableError) as refused:
         await all_of(ledger)
     assert refused.value.facts["offset"] in (0, 1)
-
-
-# -- deleted and made again ----------------------------------------------------------------------------------
 
 
 async def remake(admin: KafkaTopicAdmin, ledger: KafkaLedger, other: KafkaLedger) -> None:
@@ -220,11 +199,9 @@ async def filled(ledger: KafkaLedger, start: int) -> asyncio.Future[list[Entry]]
     return reading
 
 
-@pytest.mark.parametrize(
-    "refilled", [None, 0, 1, 10], ids=["gone", "empty", "shorter", "longer than was read"]
-)
+@pytest.mark.parametrize("refilled", [None, 0, 1, 10], ids=["gone", "empty", "shorter", "longer"])
 async def test_a_ledger_that_is_gone_or_was_made_again_is_noticed_by_its_readers(
-    ledger: KafkaLedger, ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin, refilled: int | None
+    ledger: KafkaLedger, ledgers: Ledgers, admin: KafkaTopicAdmin, refilled: int | None
 ) -> None:
     old, new = ledger, ledgers()
     reading = await filled(old, 3)
@@ -246,9 +223,8 @@ async def test_a_ledger_that_is_gone_or_was_made_again_is_noticed_by_its_readers
     assert len(await all_of(old)) == (refilled or 0) + 1
 
 
-async def test_a_writer_notices_as_soon_as_it_writes_and_notifies_its_readers(
-    ledger: KafkaLedger, ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin
-) -> None:
+async def test_a_writer_notices_too(ledger: KafkaLedger, ledgers: Ledgers, admin: KafkaTopicAdmin) -> None:
+    """As soon as it writes; and its readers notice."""
     reading = await filled(ledger, 0)
     await remake(admin, ledger, ledgers())
     with pytest.raises(LedgerRecreatedError):

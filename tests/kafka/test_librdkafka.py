@@ -52,9 +52,8 @@ def test_records_come_back_byte_by_byte_and_in_order(bulk: KafkaBulk, topic: str
     assert [record.offset for record in bulk.read([(topic, 1, 10, 12)])] == [10, 11]
 
 
-async def test_what_was_aborted_is_not_read_and_a_range_may_end_with_a_control_record(
-    kafka: Broker, bulk: KafkaBulk, admin: KafkaTopicAdmin, topic: str
-) -> None:
+async def test_aborted_and_open(kafka: Broker, bulk: KafkaBulk, admin: KafkaTopicAdmin, topic: str) -> None:
+    """What was aborted is not read, and a range may end with a control record."""
     tp = TopicPartition(topic, 0)
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic, "log_level": 0})
     producer.init_transactions(30)
@@ -72,9 +71,7 @@ async def test_what_was_aborted_is_not_read_and_a_range_may_end_with_a_control_r
     await becomes(lambda: admin.log_ends([tp], stable=True), {tp: 6})
 
 
-def test_many_records_go_into_a_topic_that_takes_small_batches_and_into_others_beside_it(
-    kafka: Broker, bulk: KafkaBulk, topic: str
-) -> None:
+def test_many_records_go_into_topics_with_small_batches(kafka: Broker, bulk: KafkaBulk, topic: str) -> None:
     """The limit is the broker's for a batch; each record fits, and all of them together do not. One that is too large
     ends it, as does a stop."""
     small = f"{topic}-small"
@@ -132,9 +129,7 @@ async def test_what_is_changed_lets_a_new_topic_take_and_keep_old_and_large_reco
 
 
 @pytest.mark.parametrize("name", ["consistent", "consistent_random", "murmur2", "murmur2_random", "send"])
-def test_a_key_goes_where_librdkafka_would_send_it(
-    kafka: Broker, namespace: str, tmp_path: Path, name: str
-) -> None:
+def test_keys_go_where_librdkafka_puts_them(kafka: Broker, namespace: str, tmp_path: Path, name: str) -> None:
     """`send`: of a system of the test kit, which chooses as Faust does."""
     create_topics(kafka.bootstrap, namespace, partitions=7)
     keys = [b"key-%d" % number for number in range(200)]
@@ -158,9 +153,7 @@ def read(consumer: Consumer) -> Any:
 
 
 @pytest.mark.parametrize("seek", [False, True])
-def test_r16_a_record_that_is_put_back_is_read_again_and_committed_by_nobody(
-    connection: Connection, topic: str, seek: bool
-) -> None:
+def test_r16_what_is_put_back_is_read_again(connection: Connection, topic: str, seek: bool) -> None:
     """`seek`: the loop seeks meanwhile; its word is the last one."""
     producer = Producer({"bootstrap.servers": connection.bootstrap})
     for _ in range(10):

@@ -10,8 +10,7 @@ from snapkafka import until as waits
 
 async def until(condition: Callable[[], bool | Awaitable[bool]], *, timeout_s: float = 20.0) -> None:
     """Wait until a condition holds; the error names it."""
-    name = getattr(condition, "__qualname__", repr(condition))
-    await waits.until(condition, timeout_s, name, every_s=0.05)
+    await waits.until(condition, timeout_s, getattr(condition, "__qualname__", "it"), every_s=0.05)
 
 
 async def becomes(ask: Callable[[], Awaitable[object]], answer: object) -> None:

@@ -73,9 +73,7 @@ async def test_r10_what_is_committed_goes_before_the_reset_policy_and_that_befor
     ],
     ids=["before", "after", "unseen"],
 )
-async def test_r10_its_group_is_looked_at_before_and_after_and_is_not_empty_where_it_cannot_be_seen(
-    admin: FakeAdmin,
-) -> None:
+async def test_r10_its_group_has_to_be_seen_empty_before_and_after(admin: FakeAdmin) -> None:
     with pytest.raises(TriggerRefusedError) as refused:
         await seen(admin)
     assert refused.value.facts["reason"] == "app-runs-without"
@@ -105,9 +103,7 @@ STOOD = replace(
         ({"ends": {STATE: 12}, "commits": {"shop": {DONE: 8}}, "member_counts": [1], "again": True}, ""),
     ],
 )
-async def test_r10_an_app_that_has_run_since_is_found_out_by_assembly(
-    later: dict[str, Any], what: str
-) -> None:
+async def test_r10_an_app_that_has_run_since_is_found_by_assembly(later: dict[str, Any], what: str) -> None:
     before: dict[str, Any] = {"ends": {STATE: 9}, "commits": {"shop": {DONE: 4}}}
     state = stopped()
     if later.pop("again", False):
@@ -134,9 +130,6 @@ def test_a_cycle_is_refused_from_the_snapshot_on_that_shows_it(aligned: bool) ->
     world.append(Bye(process=back.id, n=78))
     Process(world, "back", (B,))
     check_trigger(world.fold, ALIGNED)  # nobody knows where the new one sends
-
-
-# -- who may write back what it has read of outputs, without anybody seeing it ---------------------------------
 
 
 def sent(topic: str, last_seq: int = 0) -> SenderEnd:
@@ -169,9 +162,8 @@ CAPTURED = replace(
         ("archive", {"bills"}, None),  # said to write nothing back
     ],
 )
-async def test_who_reads_outputs_without_snapkafka(
-    group: str, reads: set[str] | None, found: tuple[str, ...] | None
-) -> None:
+async def test_external_readers(group: str, reads: set[str] | None, found: tuple[str, ...] | None) -> None:
+    """Groups that read outputs without snapkafka."""
     admin = FakeAdmin(known_groups=[fake_group(group, None if reads is None else frozenset(reads))])
     neighbours = (Outsider(process=2, app="neighbour", cut=True), Outsider(process=3, app="once", left=True))
     seen = await external_readers(admin, replace(CAPTURED, outsiders=neighbours), sinks=["archive"])

@@ -1,6 +1,5 @@
-"""What readers remember of what they have read, when they rest, and what they name or give up."""
+"""What readers remember of what they have read, and what they name or give up."""
 
-import asyncio
 import time
 from contextlib import nullcontext
 from typing import Any
@@ -11,19 +10,9 @@ import pytest
 
 from snapkafka.errors import BadInputError, TimedOutError
 from snapkafka.kafka.cluster.group_hold import SESSION_S
-from snapkafka.kafka.ledger.reader import Gulps
 from snapkafka.kafka.ledger.tail_marks import Marks, lost_since
 from snapkafka.kafka.records import bulk
 from snapkafka.kafka.records.bulk import IDLE_S, PRODUCER, messages_of
-
-
-async def test_who_is_in_a_hurry_while_a_gulp_is_taken_is_not_rested_upon() -> None:
-    """A worker appends its own trigger while it reads: the next record is the one that it waits for."""
-    gulps = Gulps(lambda: 60.0)
-    gulps.hurry()
-    await asyncio.wait_for(gulps.rest(), 5)
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(gulps.rest(), 0.01)
 
 
 @pytest.mark.parametrize(
@@ -40,9 +29,7 @@ async def test_who_is_in_a_hurry_while_a_gulp_is_taken_is_not_rested_upon() -> N
     ],
     ids=["same", "grown", "tail", "grown again", "all that is remembered", "everything", "asked", "read"],
 )
-async def test_r11_a_loss_shows_in_the_end_or_in_what_stands_there(
-    now: list[int], since: int | None, appended: str
-) -> None:
+async def test_r11_a_loss_shows_in_end_or_records(now: list[int], since: int | None, appended: str) -> None:
     """`now`: from offset 2 on. What is appended while a reader asks for the `end`, or for what stands there, is not
     lost."""
     marks = Marks()
@@ -59,9 +46,6 @@ async def test_r11_a_loss_shows_in_the_end_or_in_what_stands_there(
 
     asks = (lambda: answer("start", 0), lambda: answer("end", 2 + len(now)), standing)
     assert await lost_since(marks, *asks) == since
-
-
-# -- exact ranges, and many records ---------------------------------------------------------------------------
 
 
 def message(offset: int, **more: Any) -> Mock:
@@ -82,9 +66,7 @@ def test_a_record_is_not_sent_any_more_once_the_hold_of_its_groups_may_be_over()
 
 
 @pytest.mark.parametrize("silent", [True, False])
-def test_a_broker_that_is_silent_is_given_up_and_a_caller_that_is_slow_is_not(
-    monkeypatch: pytest.MonkeyPatch, silent: bool
-) -> None:
+def test_silent_brokers_are_given_up_slow_callers_not(monkeypatch: pytest.MonkeyPatch, silent: bool) -> None:
     """A restore waits for another broker, for instance."""
     now, batches = 0.0, [[message(3), message(4)], [], [] if silent else [message(5)]]
 

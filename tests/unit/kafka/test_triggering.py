@@ -9,13 +9,7 @@ from typing import Any
 
 import pytest
 
-from snapkafka.errors import (
-    BadInputError,
-    BrokerUnavailableError,
-    LedgerUnusableError,
-    TriggerRefusedError,
-    UnknownSnapshotError,
-)
+from snapkafka import errors
 from snapkafka.kafka import compose_trigger, preflight
 from snapkafka.ports import Group
 from snapkafka.protocol import (
@@ -38,7 +32,9 @@ from snapkafka.protocol import (
 )
 from tests.worlds.fakes import FakeAdmin, fake_group
 
+Records = tuple[LedgerRecord, ...]
 ORDERS = (InputTopic(topic="orders", partitions=2),)
+NO_RIGHT, AWAY = errors.LedgerUnusableError("no right"), errors.BrokerUnavailableError("away")
 
 
 def state_of(*records: Any, assigned: bool = True) -> LedgerState:
@@ -54,7 +50,7 @@ def state_of(*records: Any, assigned: bool = True) -> LedgerState:
 
 
 def refused(reason: str) -> Any:
-    return pytest.raises(TriggerRefusedError, check=lambda error: error.facts["reason"] == reason)
+    return pytest.raises(errors.TriggerRefusedError, check=lambda error: error.facts["reason"] == reason)
 
 
 SHOP = Hello(n=1, app="shop", inputs=ORDERS, session_ms=20_000)
@@ -89,9 +85,7 @@ RUNS_ON = Dead(n=3, dead=0), Bye(process=0, n=4, goes_on=True), replace(SHOP, n=
         ((Dead(n=3, dead=0), RESTORED), ("holder",), "restoring", "plan r .* by ann@box"),
     ],
 )
-async def test_who_is_to_blame_is_named(
-    records: tuple[LedgerRecord, ...], members: tuple[str, ...], reason: str, named: str
-) -> None:
+async def test_who_is_to_blame(records: Records, members: tuple[str, ...], reason: str, named: str) -> None:
     """A worker that was killed is a member until its session is over: that is no app without snapkafka."""
     admin = FakeAdmin(known_groups=[fake_group("shop", None, members)], member_counts=[len(members)])
     first = SHOP, replace(HAS, member="m0"), replace(SHOP, n=2, app="till"), replace(HAS, process=2)
@@ -129,32 +123,19 @@ RETIRED = GONE, Bye(process=2, n=1), Retire(n=3, app="gone")
         ((SHOP, HAS, *RETIRED, replace(GONE, n=4)), (5, 6, 8)),  # it is back
     ],
 )
-async def test_each_input_of_an_app_that_is_not_retired_has_its_end(
-    records: tuple[LedgerRecord, ...], known: tuple[int, ...]
-) -> None:
+async def test_each_input_has_its_end(records: Records, known: tuple[int, ...]) -> None:
+    """Of each app that is not retired."""
     ends = (await compose_trigger(FakeAdmin(ends=ENDS), state_of(*records))).ends
-    assert {(it.topic, it.partition): it.end for it in ends} == {
-        tp: at for tp, at in ENDS.items() if at in known
-    }
+    found = {(it.topic, it.partition): it.end for it in ends}
+    assert found == {tp: at for tp, at in ENDS.items() if at in known}
 
 
-@pytest.mark.parametrize(
-    "away",
-    [
-        {"failure": LedgerUnusableError("no right")},
-        {"failure": BrokerUnavailableError("away")},
-        {"delay_s": 5},
-    ],
-)
-async def test_where_nothing_can_be_seen_in_time_a_trigger_has_neither_ends_nor_markers(
-    away: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("away", [{"failure": NO_RIGHT}, {"failure": AWAY}, {"delay_s": 5}])
+async def test_what_cannot_be_seen_in_time(away: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trigger has neither ends nor markers then."""
     monkeypatch.setattr(preflight, "LOOK_S", 0.02)
     trigger = await compose_trigger(FakeAdmin(**away), state_of(SHOP))
     assert (trigger.ends, trigger.marker_topics) == ((), ())
-
-
-# -- markers -------------------------------------------------------------------------------------------------
 
 
 def reads(name: str, *members: str) -> Group:
@@ -188,14 +169,11 @@ TWO = SHOP, replace(SHOP, n=2)
         ((replace(SHOP, tables=(CHANGELOG,)), Hello(n=2, app="bi", inputs=(*ORDERS, READER))), [], (), True),
     ],
 )
-async def test_markers_go_only_where_every_group_knows_them(
-    records: tuple[LedgerRecord, ...], groups: list[Group], knowing: tuple[str, ...], marked: bool
-) -> None:
+async def test_markers(records: Records, groups: list[Group], knowing: tuple[str, ...], marked: bool) -> None:
+    """They go only where every group knows them."""
     trigger = await compose_trigger(FakeAdmin(known_groups=groups), state_of(*records), knowing=knowing)
     assert trigger.marker_topics == (("orders",) if marked else ())
 
-
-# -- refusals ------------------------------------------------------------------------------------------------
 
 STOCK = Table(name="stock", changelog="shop-stock-changelog", partitions=6, copartitioned=True)
 GROWN = (InputTopic(topic="orders", partitions=4), InputTopic(topic="refunds", partitions=8))
@@ -236,9 +214,7 @@ DOWN = Bye(process=0, n=2, goes_on=True, reason="failed to stamp a record (Runti
         ("withdrawn", (SHOP, DOWN), ()),
     ],
 )
-async def test_what_cannot_succeed_is_refused_and_nothing_else(
-    reason: str, records: tuple[LedgerRecord, ...], apps: tuple[str, ...]
-) -> None:
+async def test_what_is_refused(reason: str, records: Records, apps: tuple[str, ...]) -> None:
     """robinhood/faust#137, #325: with other partition counts Faust fails at the first write. The ledger has both."""
     with refused(reason) if reason else contextlib.nullcontext():
         assert (await compose_trigger(FakeAdmin(), state_of(*records), apps=apps)).apps == apps
@@ -257,7 +233,7 @@ async def test_what_cannot_succeed_is_refused_and_nothing_else(
     ],
 )
 async def test_arguments_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(BadInputError):
+    with pytest.raises(errors.BadInputError):
         await compose_trigger(FakeAdmin(), state_of(SHOP), **options)
 
 
@@ -270,14 +246,12 @@ GOOD = "VERIFIED"
         # The latest verified one, unless asked otherwise.
         ({"old": GOOD, "newer": "VERIFIED_WITH_REPLAYS", "bad": "INCONSISTENT", "last": ""}, "", "newer"),
         ({"old": GOOD, "last": ""}, "last", "last"),  # it may be assembled later
-        ({"lost": "failed", "bad": "UNVERIFIABLE"}, "", TriggerRefusedError),
-        ({"lost": "failed"}, "lost", TriggerRefusedError),
-        ({"old": GOOD}, "x", UnknownSnapshotError),
+        ({"lost": "failed", "bad": "UNVERIFIABLE"}, "", errors.TriggerRefusedError),
+        ({"lost": "failed"}, "lost", errors.TriggerRefusedError),
+        ({"old": GOOD}, "x", errors.UnknownSnapshotError),
     ],
 )
-async def test_what_an_incremental_one_builds_on(
-    became: dict[str, str], parent: str, found: str | type[Exception]
-) -> None:
+async def test_what_is_the_parent(became: dict[str, str], parent: str, found: str | type[Exception]) -> None:
     """`became`: snapshots by their ids, each with its verdict; empty: it is captured."""
     state = state_of(SHOP, *(Trigger(n=10 + n, id=name) for n, name in enumerate(became)))
     for view, what in zip(state.snapshots.values(), became.values(), strict=True):
@@ -292,9 +266,7 @@ async def test_what_an_incremental_one_builds_on(
         assert (composed.type, composed.parent) == ("incremental", found)
 
 
-async def test_a_storage_is_a_path_that_leads_there_from_everywhere(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_a_storage_is_a_path_from_everywhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for given, expected in (("snaps", f"{tmp_path}/snaps"), ("s3a://bucket/snaps", "s3a://bucket/snaps")):
         assert (await compose_trigger(FakeAdmin(), state_of(SHOP), storage=given)).storage == expected
@@ -319,5 +291,5 @@ async def test_apps_out_of_scope_that_run_without_taking_part_are_noted() -> Non
     assert scoped.run_without == (RunsWithout(app="half"), off, retired)
     whole = await compose_trigger(admin, state)
     assert whole.run_without == (retired,), "the others are asked as stopped apps of its scope (R10)"
-    unseen = await compose_trigger(FakeAdmin(failure=LedgerUnusableError("no right")), state, apps=["shop"])
+    unseen = await compose_trigger(FakeAdmin(failure=NO_RIGHT), state, apps=["shop"])
     assert unseen.run_without == ()
