@@ -17,6 +17,8 @@ from snapkafka.testing.run_worker import redirect
 from snapkafka.testing.systems import _topics_of
 from snapkafka.testing.taken import IDLE
 from snapkafka.testing.workers import Worker
+from tests.worlds.on_disk import in_state, write_snapshot
+from tests.worlds.stores import LocalStore
 
 PRODUCTION = "kafka://production.invalid:9092"
 APP = faust.App("systems-unit", broker=PRODUCTION, topic_partitions=3)
@@ -39,6 +41,14 @@ RED = CheckEntry(name="V5 causes", run=True, status="fail", found=1, witnesses=(
 NOTED = CheckEntry(name="V3", run=True, status="passed", noted=2, notes=(TWICE, SPLIT))
 
 
+def taken(**found: Any) -> Taken:
+    """A snapshot that is assembled."""
+    snapshot = Taken(Connection(bootstrap="127.0.0.1:1"), "shop", Path("/nowhere"), "test-1", 7)
+    result: dict[str, Any] = {"verdict": "V", "good": True, "manifest": "", "checks": ()}
+    snapshot.__dict__["assembled"] = JobResult(id="test-1", epoch=7, **result | found)
+    return snapshot
+
+
 @pytest.mark.parametrize(
     ("found", "shown", "allowed"),
     [
@@ -49,18 +59,23 @@ NOTED = CheckEntry(name="V3", run=True, status="passed", noted=2, notes=(TWICE, 
         ({}, [], {}),
     ],
 )  # fmt: skip
-def test_a_snapshot_fails_the_test_with_what_is_wrong_unless_it_is_allowed(
-    found: dict[str, Any], shown: list[str], allowed: dict[str, Any] | None
-) -> None:
-    snapshot = Taken(Connection(bootstrap="127.0.0.1:1"), "shop", Path("/nowhere"), "test-1", 7)
-    result: dict[str, Any] = {"verdict": "V", "good": True, "manifest": "", "checks": ()}
-    snapshot.__dict__["assembled"] = JobResult(id="test-1", epoch=7, **result | found)
+def test_bad_snapshots_fail(found: dict[str, Any], shown: list[str], allowed: dict[str, Any] | None) -> None:
+    """With what is wrong, unless it is allowed."""
+    snapshot = taken(**found)
     if shown:
         with pytest.raises(AssertionError) as reported:
             snapshot.assert_consistent()
         assert str(reported.value).splitlines() == ["snapshot test-1 is V", *shown]
     if allowed is not None:
         assert snapshot.assert_consistent(**allowed) is snapshot.assembled
+
+
+def test_a_table_that_a_snapshot_has_not_is_named(tmp_path: Path) -> None:
+    write_snapshot(LocalStore(tmp_path), "s", 1, state=[in_state("ann", "1")])
+    snapshot = taken(manifest=str(tmp_path / "s.json"))
+    assert snapshot.tables("state")["key"].to_pylist() == ["ann"]
+    with pytest.raises(BadInputError, match="sate"):
+        snapshot.tables("sate")
 
 
 @pytest.mark.parametrize(
