@@ -100,8 +100,6 @@ def test_what_is_asked_wrongly_has_its_status(words: str, status: int) -> None:
     assert ("cannot be combined" in result.stderr) is (words in EXCLUDING)
 
 
-# -- help ---------------------------------------------------------------------------------------------------
-
 ALL = dict(every(COMMAND))
 #: Prints the help of commands without the modules of a list, and in its last line all that was imported.
 ALONE = """
@@ -125,10 +123,8 @@ print(*sys.modules)
 )
 def test_help_needs_no_extra_and_nothing_of_other_commands(names: list[str], others: set[str]) -> None:
     absent = {name for brought in EXTRAS.values() for name in brought} - {*EXTRAS["cli"]}
-    arguments = [sys.executable, "-c", ALONE, " ".join(absent), *names]
-    *lines, modules = subprocess.run(
-        arguments, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
+    words = [sys.executable, "-c", ALONE, " ".join(absent), *names]
+    *lines, modules = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
     assert sum("Example: snapkafka" in line for line in lines) == len(names)
     assert not others & {*modules.split()}
 

@@ -25,9 +25,7 @@ ERRORS: Final = [cls("there it lies", hint="do this") for cls in all_errors()]
 
 @pytest.mark.usefixtures("world")
 @pytest.mark.parametrize("error", [*ERRORS, OSError("oops")])
-def test_an_error_is_a_line_with_a_line_of_advice_and_a_status(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_is_a_line_an_advice_and_a_status(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """As JSON it is data, too; a bug of ours is none of the statuses that mean something."""
     monkeypatch.setattr(ops, "list_snapshots", AsyncMock(side_effect=error))
     printed = call(["list", "--json"])
@@ -54,9 +52,7 @@ def test_errors_have_a_status_over_rest_and_grpc_each() -> None:
 
     async def over_grpc() -> None:
         async with (
-            serving(
-                Mock(side_effect=errors), Settings(grpc_port=0, remote_topics=("a",)), Bounds()
-            ) as address,
+            serving(Mock(side_effect=errors), Settings(grpc_port=0), Bounds()) as address,
             grpc.aio.insecure_channel(address) as channel,
         ):
             for error in errors:

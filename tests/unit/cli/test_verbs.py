@@ -29,12 +29,7 @@ from snapkafka.cli.commands import trust as doctor_command
 from snapkafka.cli.running import who
 from snapkafka.cli.verbs import HELPS
 from snapkafka.drivers.faust.offline import DescribedApp
-from snapkafka.errors import (
-    EXIT_NOT_GOOD,
-    BadInputError,
-    ForkRefusedError,
-    RestoreRefusedError,
-)
+from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, ForkRefusedError, RestoreRefusedError
 from snapkafka.options import options_of
 from snapkafka.protocol import Verdict
 from snapkafka.service import ROUTES
@@ -87,10 +82,7 @@ VERBS: Final[dict[str, tuple[list[str], tuple[str, ...]]]] = {
 
 class Filled:
     """Stands for `ops`: results in which every text is hostile, and its number shows whether it was printed as it is.
-
-    Attributes:
-        calls: what functions were given, and that of requests by their fields; results: what they returned.
-    """
+    `calls`: what functions were given, and that of requests by their fields; `results`: what they returned."""
 
     def __init__(self, *, flags: bool) -> None:
         self.flags, self._numbers = flags, itertools.count(1)
@@ -175,23 +167,15 @@ def run_filled(verb: str, filled: Filled, monkeypatch: pytest.MonkeyPatch, *more
 
 # -- what is asked -------------------------------------------------------------------------------------------
 
-#: Verbs that hand over their request as it is, and the fields that the command keeps to itself.
-ASKING: Final[dict[str, tuple[str, ...]]] = {
-    "trigger": (),
-    "show": (),
-    "keep": (),
+#: Fields that a command keeps to itself, and the verbs that hand over all others of their request as they are.
+KEPT: Final[dict[str, tuple[str, ...]]] = {
     "query": ("csv",),
-    "diff": (),
     "draw": ("output",),
-    "trace": (),
-    "invariants": (),
-    "drill": (),
     "restore": ("into", "wait_s", "suppress", "abort", "check"),
     "fork create": ("suppress", "mask"),
-    "retire": (),
-    "checkpoint": (),
     "topics create": ("compact", "settings"),
 }
+ASKING: Final = ["trigger", "show", "keep", "diff", "trace", "invariants", "drill", "retire", "checkpoint"]
 #: Values of fields that not every text or number fits.
 GIVEN: Final[dict[str, Any]] = {
     "storage": STORAGE,
@@ -234,19 +218,19 @@ def words_of(request: Any) -> Iterator[str]:
             yield from (option.flag, str(item)) if option.flag else (str(item),)
 
 
-@pytest.mark.parametrize("verb", ASKING)
+@pytest.mark.parametrize("verb", [*ASKING, *KEPT])
 def test_a_command_and_json_ask_the_same(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every option arrives. The request as JSON, by the names of the contract, is that very request, too: so are the
     bodies of REST and the tasks of Airflow."""
     kind, filled = HELPS[verb].about, Filled(flags=True)
     assert isinstance(kind, type)
-    asked = [name for name, it in options_of(kind).items() if it.flag or it.metavar]
-    request = request_of(kind, [name for name in asked if name not in ASKING[verb]])
+    asked = {name for name, it in options_of(kind).items() if it.flag or it.metavar} - {*KEPT.get(verb, ())}
+    request = request_of(kind, asked)
     assert msgspec.json.decode(msgspec.json.encode(request), type=kind) == request
     filled.stand_for(VERBS[verb][1][0], monkeypatch)
     printed = call([*verb.split(), *words_of(request)])
     assert filled.calls, printed.stderr
-    wanted = {name: getattr(request, name) for name in asked if name not in ASKING[verb]}
+    wanted = {name: getattr(request, name) for name in asked}
     assert {name: filled.calls[0][name] for name in wanted} == wanted
 
 
@@ -256,6 +240,7 @@ def test_a_command_and_json_ask_the_same(verb: str, monkeypatch: pytest.MonkeyPa
         ("trigger --wait --ttl 1min --align-timeout 500", {"ttl_ms": 60_000, "align_timeout_ms": 500}),
         ("trigger --apps a,b --apps c", {"apps": ("a", "b", "c")}),
         ("checkpoint --keep 0", {"keep_ms": 0}),
+        ("topics create t --compact --set a=7", {"settings": {"cleanup.policy": "compact", "a": "7"}}),
         ("fork drop staging", {"fork": "staging", "expired": False}),
         ("fork drop --expired", {"fork": "", "expired": True}),
         ("show --at 2026-05-01T14:30:00+02:00", {"at_ms": 1_777_638_600_000}),
@@ -272,9 +257,7 @@ def test_a_command_and_json_ask_the_same(verb: str, monkeypatch: pytest.MonkeyPa
         ("checkpoint --keep inf", None),
     ],
 )
-def test_options_are_read_as_they_are_written(
-    words: str, given: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_are_read(words: str, given: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("mask.toml").write_text("[[mask]]\ntopic = 'orders'\nvalue = '1'\n")
     Path("erased.toml").write_text("keys = ['ann']\n")
     filled = Filled(flags=True)
@@ -289,9 +272,7 @@ def test_options_are_read_as_they_are_written(
 
 
 @pytest.mark.parametrize("verb", ROUTED)
-def test_a_route_asks_as_its_command_does_and_answers_with_the_result(
-    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_route_asks_as_its_command_does(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     method, path, others = ROUTED[verb]
     kind = ROUTES[method, path].takes["asked"]
     request = request_of(kind, kind.__struct_fields__)
@@ -370,9 +351,7 @@ REFUSING: Final = {"doctor": EXIT_NOT_GOOD, "fork drop": ForkRefusedError.exit_s
 
 @pytest.mark.parametrize("flags", [False, True])
 @pytest.mark.parametrize("verb", sorted(VERBS.keys() - {"restore", "fork create", "prune"}))
-def test_json_is_the_result_by_the_names_of_the_contract(
-    verb: str, flags: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_json_has_the_names_of_the_contract(verb: str, flags: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     filled = Filled(flags=flags)
     into = [] if verb != "drill" else ["-"] if flags else ["drill.json"]
     printed = run_filled(verb, filled, monkeypatch, "--json", *into)

