@@ -1,9 +1,6 @@
 """A PostgreSQL server of its own, of what is installed; and the JDBC sink of Debezium, a plugin of Kafka Connect."""
 
-import contextlib
-import getpass
 import os
-import pwd
 import shutil
 import subprocess
 import tempfile
@@ -14,42 +11,15 @@ from typing import Final
 
 import pytest
 
-from snapkafka.runtime import Child, jars
+from snapkafka.runtime import Child
 from snapkafka.testing import free_ports, wait_until
+from tests.servers.jars import jars_with_dependencies
 
-#: The jars of its archive that it needs for PostgreSQL; Jackson is that of Connect.
-JDBC_JARS: Final = (
-    "io.debezium:debezium-connector-jdbc:3.5.0.Final",
-    *(
-        f"io.debezium:debezium-{part}:3.5.0.Final"
-        for part in (
-            "api", "config", "connect-plugins", "connector-common", "openlineage-api", "sink", "util",
-        )
-    ),
-    "com.fasterxml:classmate:1.7.0",
-    "com.mchange:c3p0:0.12.0",
-    "com.mchange:mchange-commons-java:0.4.0",
-    "com.sun.istack:istack-commons-runtime:4.1.2",
-    "jakarta.activation:jakarta.activation-api:2.1.3",
-    "jakarta.inject:jakarta.inject-api:2.0.1",
-    "jakarta.persistence:jakarta.persistence-api:3.2.0",
-    "jakarta.transaction:jakarta.transaction-api:2.0.1",
-    "jakarta.xml.bind:jakarta.xml.bind-api:4.0.2",
-    "net.bytebuddy:byte-buddy:1.17.6",
-    "org.antlr:antlr4-runtime:4.10.1",
-    "org.eclipse.angus:angus-activation:2.0.2",
-    "org.glassfish.jaxb:jaxb-core:4.0.5",
-    "org.glassfish.jaxb:jaxb-runtime:4.0.5",
-    "org.glassfish.jaxb:txw2:4.0.5",
-    "org.hibernate.models:hibernate-models:1.0.1",
-    "org.hibernate.orm:hibernate-c3p0:7.1.0.Final",
-    "org.hibernate.orm:hibernate-core:7.1.0.Final",
-    "org.jboss.logging:jboss-logging:3.6.1.Final",
-    "org.postgresql:postgresql:42.7.7",
-)  # fmt: skip
+#: The sink, and the driver of its database.
+JDBC_JARS: Final = ("io.debezium:debezium-connector-jdbc:3.5.0.Final", "org.postgresql:postgresql:42.7.7")
 USER: Final = "snapkafka"
 PASSWORD: Final = "not-a-secret"
-STARTS_WITHIN_S: Final = 60
+WITHIN_S: Final = 60
 #: Where Debian and Red Hat put the programs, which are not in PATH.
 PLACES: Final = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
 
@@ -57,11 +27,10 @@ PLACES: Final = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
 def jdbc_plugin(plugins: Path) -> None:
     """Put the sink into a folder of plugins, as a user unpacks its archive there."""
     folder = plugins / "debezium-connector-jdbc"
-    folder.mkdir(parents=True, exist_ok=True)
-    for jar in jars(JDBC_JARS):
-        link = folder / jar.name
-        if not link.exists():
-            link.symlink_to(jar)
+    folder.mkdir(parents=True)
+    for jar in jars_with_dependencies(*JDBC_JARS):
+        if not jar.name.startswith("jackson"):  # that is Connect's
+            (folder / jar.name).symlink_to(jar)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +46,7 @@ class Postgres:
 
     def query(self, sql: str) -> list[tuple[str, ...]]:
         """Rows as text; nothing where the table is not there."""
-        done = self._run(
-            "psql", "--no-psqlrc", "--no-align", "--tuples-only", "--field-separator=\t", "-c", sql
-        )
+        done = self._run("psql", "-X", "--no-align", "--tuples-only", "--field-separator=\t", "-c", sql)
         if "does not exist" in done.stderr and done.returncode:
             return []
         assert done.returncode == 0, done.stderr
@@ -99,55 +66,33 @@ class Postgres:
 
 def programs() -> Path:
     """The folder of the server's programs; where there is none the test is skipped."""
-    folders = [Path(found).parent for found in (shutil.which("initdb"),) if found]
-    folders += [folder for place in PLACES for folder in Path("/").glob(place.lstrip("/"))]
-    for folder in folders:
-        if all((folder / name).exists() for name in ("initdb", "postgres", "psql", "pg_isready")):
-            return folder
-    pytest.skip("not run: no PostgreSQL server (initdb, postgres) is installed; `apt-get install postgresql`")
+    folders = [str(folder) for place in PLACES for folder in Path("/").glob(place.lstrip("/"))]
+    found = shutil.which("initdb", path=os.pathsep.join([os.environ["PATH"], *folders]))
+    if found is None:
+        pytest.skip("not run: no PostgreSQL server is installed; `apt-get install postgresql`")
+    return Path(found).resolve().parent
 
 
-def owner() -> str:
-    """The user that the server runs as: it refuses to run as root."""
-    if os.geteuid():
-        return getpass.getuser()
-    with contextlib.suppress(KeyError):
-        return pwd.getpwnam("postgres").pw_name
-    return "nobody"
-
-
-@contextlib.contextmanager
 def postgres() -> Iterator[Postgres]:
     """A server with one database, whose user needs a password; it ends with the block, or with us."""
-    server, user = Postgres(programs(), free_ports(1)[0]), owner()
-    folder = Path(tempfile.mkdtemp(prefix="snapkafka-postgres-"))
-    try:
-        password = folder / "password"
-        password.write_text(PASSWORD)
-        for path in (folder, password):
-            shutil.chown(path, user)
-        initdb: list[str | Path] = [
-            server.programs / "initdb", f"--pgdata={folder}/data", f"--username={USER}", f"--pwfile={password}",
-            "--auth=scram-sha-256", "--encoding=UTF8", "--no-locale", "--no-sync",
-        ]  # fmt: skip
-        made = subprocess.run(initdb, user=user, cwd=folder, capture_output=True, text=True, timeout=120)
+    server = Postgres(programs(), free_ports(1)[0])
+    with tempfile.TemporaryDirectory(prefix="snapkafka-postgres-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (password := folder / "password").write_text(PASSWORD)
+        switch = []
+        if not os.geteuid():  # it refuses to run as root
+            switch = ["setpriv", "--reuid=postgres", "--clear-groups"]
+            for path in (folder, password):
+                shutil.chown(path, "postgres")
+        initdb = f"{server.programs}/initdb --pgdata={folder}/data --username={USER} --pwfile={password}"
+        initdb += " --auth=scram-sha-256 --encoding=UTF8 --no-locale --no-sync"
+        made = subprocess.run([*switch, *initdb.split()], cwd=folder, capture_output=True, text=True)
         assert made.returncode == 0, made.stderr
-        command: list[str | Path] = [
-            server.programs / "postgres", "-D", folder / "data", "-h", "127.0.0.1",
-            "-p", str(server.port), "-k", folder, "-c", "fsync=off",
-        ]  # fmt: skip
-        switch = [] if os.geteuid() else ["setpriv", f"--reuid={user}", "--clear-groups"]
-        switched = [*switch, *map(str, command)]
+        command = f"{server.programs}/postgres -D {folder}/data -h 127.0.0.1 -p {server.port} -k {folder} -c fsync=off"
         with (
             (folder / "log").open("wb") as log,
-            Child(switched, output=log, cwd=folder, folders=[folder], grace_s=0) as child,
+            Child([*switch, *command.split()], output=log, cwd=folder, folders=[folder], grace_s=0) as child,
         ):
-            wait_until(
-                "the PostgreSQL server",
-                lambda: child.status is not None or server.ready(),
-                timeout_s=STARTS_WITHIN_S,
-            )
+            wait_until("PostgreSQL", lambda: child.status is not None or server.ready(), timeout_s=WITHIN_S)
             assert child.status is None, (folder / "log").read_text()
             yield server
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

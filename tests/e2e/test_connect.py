@@ -2,15 +2,13 @@
 
 import asyncio
 import contextlib
-import itertools
 import json
 import re
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +17,7 @@ import pytest
 from snapkafka import ops
 from snapkafka.kafka import KafkaTopicAdmin
 from snapkafka.protocol import Trigger, Verdict
+from snapkafka.runtime import Child
 from snapkafka.testing import RunningSystem, free_ports
 from snapkafka.wire import codec
 from tests.e2e import fed_shop
@@ -27,9 +26,6 @@ from tests.features.harness import read_topics
 from tests.features.readers import Reader, properties, standalone
 
 SHIPPED: Final = Path(__file__).parents[2] / "connectors" / "kafka-connect"
-CONNECTORS: Final = ("orders-source", "totals-sink", "verdicts-source", "verdicts-sink", "ledger-sink")
-#: Of a plugin, to a database.
-JDBC: Final = ("verdicts-jdbc", "ledger-jdbc")
 #: The group by which Connect reads for a sink.
 SINK: Final = "connect-totals-sink"
 PAUSE_S: Final = 0.01
@@ -43,14 +39,9 @@ def shipped(name: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
 
-def test_every_file_is_a_configuration_that_names_itself() -> None:
-    assert {path.stem for path in SHIPPED.glob("*.properties")} == {"worker", *CONNECTORS, *JDBC}
-    for name in (*CONNECTORS, *JDBC):
-        settings = shipped(name)
-        assert settings["name"] == name
-        assert settings["connector.class"].startswith(
-            ("org.apache.kafka.connect.file.FileStreamS", "io.debezium.connector.jdbc.JdbcSinkConnector")
-        )
+#: The connectors; `JDBC` are those of a plugin, to a database.
+JDBC: Final = tuple(sorted(path.stem for path in SHIPPED.glob("*-jdbc.properties")))
+CONNECTORS: Final = {path.stem for path in SHIPPED.glob("*.properties")} - {"worker", *JDBC}
 
 
 @dataclass(frozen=True)
@@ -64,9 +55,7 @@ class Connect:
         return self.folder / f"{name}.txt"
 
     @contextlib.contextmanager
-    def running(
-        self, *, flush_ms: int, connectors: Sequence[str] = CONNECTORS, **others: str
-    ) -> Iterator[Reader]:
+    def running(self, flush_ms: int, names: Collection[str] = CONNECTORS, **others: str) -> Iterator[Reader]:
         """A worker with these connectors; `others` are settings of those that are not for files."""
         settings = shipped("worker") | {
             "bootstrap.servers": self.bootstrap,
@@ -77,9 +66,10 @@ class Connect:
         }
         (self.folder / "plugins").mkdir(exist_ok=True)
         given = []
-        for name in connectors:
+        for name in names:
             self.file(name).touch()
             given.append(self.folder / f"{name}.properties")
+            assert shipped(name)["name"] == name
             changed = others if name in JDBC else {"file": str(self.file(name))}
             properties(given[-1], shipped(name) | changed)
         with standalone(self.folder, settings, *given) as reader:
@@ -89,40 +79,21 @@ class Connect:
 @contextlib.contextmanager
 def feeding(file: Path) -> Iterator[None]:
     """Append lines to a file until the end of the block, each another one."""
-    done = threading.Event()
-
-    def feed() -> None:
-        with file.open("a", buffering=1) as lines:
-            for number in itertools.count():
-                if done.wait(PAUSE_S):
-                    return
-                lines.write(f"customer-{number % 7} {number}\n")
-
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(feed)
-        try:
-            yield
-        finally:
-            done.set()
-            running.result()
-
-
-def run(work: Any) -> Any:
-    return asyncio.run(work)
-
-
-def waiting(s: RunningSystem) -> Callable[[str, Callable[[], Any]], None]:
-    """Wait as long as a worker of Connect takes on a busy machine."""
-    return lambda what, holds: s.wait_until(what, holds, timeout_s=WITHIN_S)
+    code = f"""if True:
+        import itertools, time
+        for n in itertools.count():
+            print(f"customer-{{n % 7}} {{n}}", flush=True)
+            time.sleep({PAUSE_S})
+    """
+    with file.open("ab") as lines, Child([sys.executable, "-c", code], output=lines):
+        yield
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(600)  # the first run fetches the jars of Connect, 70 MB
-def test_a_source_a_sink_the_verdicts_and_the_ledger(
-    snapkafka_system: Callable[..., RunningSystem], tmp_path: Path
-) -> None:
+def test_a_source_and_sinks_of_files(snapkafka_system: Callable[..., RunningSystem], tmp_path: Path) -> None:
     s = snapkafka_system(fed_shop.app, topics={"totals": 1, "snapkafka-verdicts": 1})
-    connect, wait = Connect(tmp_path, s.bootstrap), waiting(s)
+    connect, wait = Connect(tmp_path, s.bootstrap), partial(s.wait_until, timeout_s=WITHIN_S)
     with feeding(connect.file("orders-source")):
         # 1. A connector that is killed before it has committed how far it has read writes its lines again.
         with connect.running(flush_ms=600_000) as reader:
@@ -130,22 +101,20 @@ def test_a_source_a_sink_the_verdicts_and_the_ledger(
             reader.check_quiet()
         before = len(_orders(s))
         with connect.running(flush_ms=500) as reader:
-            wait("the same lines once more", lambda: _doubled(s) >= before)
+            wait("the same lines once more", lambda: len(found := _orders(s)) - len(set(found)) >= before)
 
             # 2. A snapshot in the middle of it has the position of the service in what the connector has written.
             taken = s.snapshot()
-            found = run(ops.read_ledger(s.connection, s.namespace)).state.captured(taken.epoch)
+            found = asyncio.run(ops.read_ledger(s.connection, s.namespace)).state.captured(taken.epoch)
             position = next(it.position for it in found.inputs if it.topic == "orders")
             assert before < position <= len(_orders(s))
-            (seen,) = taken.query(
-                "SELECT sum(CAST(value AS BIGINT)) AS n FROM state WHERE table_name = 'seen'"
-            )
+            (seen,) = taken.query("SELECT sum(value::BIGINT) AS n FROM state WHERE table_name = 'seen'")
             assert seen["n"] == position, "each record below the position counts once, and none above it"
             judged = taken.assembled
             assert (judged.verdict, [entry.group for entry in judged.open]) == ("VERIFIED_OPEN", [SINK])
             assert [(entry.topic, entry.mixed) for entry in judged.external] == [("orders", False)]
             more: Any = {"snapshots": (taken.id,), "storage": str(s.storage), "sinks": (SINK,)}
-            (again,) = run(ops.verify(s.connection, ops.JobSpec(namespace=s.namespace, **more)))
+            (again,) = asyncio.run(ops.verify(s.connection, ops.JobSpec(namespace=s.namespace, **more)))
             assert again.verdict == "VERIFIED"
             reader.check_quiet()
 
@@ -163,26 +132,17 @@ def test_a_source_a_sink_the_verdicts_and_the_ledger(
                 parts = re.split(rb"\n(?=\xc3\x01|$)", archive.read_bytes().decode().encode("iso-8859-1"))
                 return [codec.decode(part) for part in parts if part]
 
-            wait(
-                "the verdict in the archive of the ledger",
-                lambda: any(isinstance(record, Verdict) for record in records()),
-            )
+            wait("the verdict in the archive", lambda: any(isinstance(it, Verdict) for it in records()))
             assert [it.id for it in records() if isinstance(it, Trigger)] == [taken.id]
 
             # 5. What the service has written, as the sink has it.
             totals = connect.file("totals-sink")
-            wait(
-                "the sink to write as many totals as there were orders",
-                lambda: totals.read_text().count("\n") >= position,
-            )
+            wait("a total for each order", lambda: totals.read_text().count("\n") >= position)
             assert set(json.loads(totals.read_text().splitlines()[0])) == {"customer", "orders"}
             reader.check_quiet()
 
 
-@pytest.fixture
-def database() -> Iterator[Postgres]:
-    with postgres() as server:
-        yield server
+database = pytest.fixture(postgres)
 
 
 @pytest.mark.nightly
@@ -195,7 +155,7 @@ def test_verdicts_and_ledger_are_in_a_database_and_each_is_there_once(
 ) -> None:
     monkeypatch.setenv("JDBC_PASSWORD", PASSWORD)  # as the worker of Connect has it
     s = snapkafka_system(fed_shop.app, topics={"totals": 1, "snapkafka-verdicts": 1})
-    connect, wait = Connect(tmp_path, s.bootstrap), waiting(s)
+    connect, wait = Connect(tmp_path, s.bootstrap), partial(s.wait_until, timeout_s=WITHIN_S)
     jdbc_plugin(tmp_path / "plugins")
     names = ("verdicts-source", *JDBC)
     url = {"connection.url": database.url}
@@ -208,30 +168,24 @@ def test_verdicts_and_ledger_are_in_a_database_and_each_is_there_once(
         return [codec.decode(bytes.fromhex(row)) for (row,) in rows]
 
     # 1. A worker that is killed before it has committed how far it has written.
-    with connect.running(flush_ms=600_000, connectors=names, **url) as reader:
-        wait(
-            "the verdict in the database",
-            lambda: len(database.query("SELECT * FROM snapkafka_verdicts")) == 1,
-        )
-        wait(
-            "the verdict in the database's ledger",
-            lambda: any(isinstance(record, Verdict) for record in ledger()),
-        )
+    with connect.running(flush_ms=600_000, names=names, **url) as reader:
+        wait("the verdict in its table", lambda: len(database.query("SELECT * FROM snapkafka_verdicts")) == 1)
+        wait("the verdict in the ledger's table", lambda: any(isinstance(it, Verdict) for it in ledger()))
         reader.check_quiet()
     assert [it.id for it in ledger() if isinstance(it, Trigger)] == [taken.id]
-    before = database.query("SELECT * FROM snapkafka_ledger ORDER BY __connect_offset")
+    before = database.query(rows := "SELECT * FROM snapkafka_ledger ORDER BY __connect_offset")
     assert not _committed(s, "ledger-jdbc"), "the sink has committed, so the next one shows nothing"
 
     # 2. The next one writes the same records again; each is there once, and a later one behind them.
     later = s.snapshot()
-    with connect.running(flush_ms=500, connectors=names, **url) as reader:
+    with connect.running(flush_ms=500, names=names, **url) as reader:
         wait(
             "the later trigger in the database's ledger",
             lambda: [it.id for it in ledger() if isinstance(it, Trigger)] == [taken.id, later.id],
         )
         wait("the sink to commit", lambda: _committed(s, "ledger-jdbc") > len(before))
         reader.check_quiet()
-    after = database.query("SELECT * FROM snapkafka_ledger ORDER BY __connect_offset")
+    after = database.query(rows)
     assert after[: len(before)] == before
     (doubled,) = database.query(
         "SELECT count(*), count(DISTINCT (__connect_partition, __connect_offset)) FROM snapkafka_ledger"
@@ -252,7 +206,7 @@ def _committed(s: RunningSystem, connector: str) -> int:
             found = await admin.committed(f"connect-{connector}")
         return max((offset for offset, _ in found.values()), default=0)
 
-    return int(run(ask()))
+    return int(asyncio.run(ask()))
 
 
 def print_verdicts(s: RunningSystem, file: Path) -> None:
@@ -264,9 +218,3 @@ def print_verdicts(s: RunningSystem, file: Path) -> None:
 
 def _orders(s: RunningSystem) -> list[bytes | None]:
     return [record.value for records in read_topics(s.bootstrap, "orders").values() for record in records]
-
-
-def _doubled(s: RunningSystem) -> int:
-    """How many lines were written more than once."""
-    values = _orders(s)
-    return len(values) - len(set(values))
