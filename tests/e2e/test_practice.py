@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import TimedOutError
+from snapkafka.runtime import Child
 from snapkafka.until import blocking_until
 from tests.marked import marked, with_ctrl_c
 
@@ -78,14 +79,10 @@ class Terminal:
     def running(self, line: str) -> Iterator[None]:
         """Run a command that does not end by itself; it is ended as by `kill`."""
         script = f"{self.lines('In another terminal')[0]}\nexec env {line}"
-        with (self.folder / "worker.txt").open("wb") as out:
-            env = os.environ | {"MARK": str(self.folder)}
-            process = subprocess.Popen(["bash", "-c", script], env=env, stdout=out, stderr=out)
-        try:
+        env: Any = os.environ | {"MARK": str(self.folder)}
+        log = self.folder / "worker.txt"
+        with log.open("wb") as out, Child(["bash", "-c", script], env=env, output=out, grace_s=60):
             yield
-        finally:
-            process.terminate()
-            process.wait(60)
 
     def capture(self, trigger: str) -> int:
         """Ask for snapshots, numbered by `$N`, until one is captured; return its number."""

@@ -55,6 +55,7 @@ NO_TICKET = GSSError("Major (458752): No credentials were supplied,\nMinor (2529
     [
         (theirs.RequestTimedOutError(), errors.BrokerUnavailableError),
         (TimeoutError(), errors.BrokerUnavailableError),
+        (theirs.AuthenticationFailedError(), errors.AuthenticationError),
         (NO_TICKET, errors.AuthenticationError),
         (theirs.TopicAuthorizationFailedError("t"), errors.LedgerUnusableError),
         (theirs.UnknownError("odd\nindeed"), errors.LedgerUnusableError),
