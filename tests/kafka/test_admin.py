@@ -5,10 +5,11 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.errors import UnknownTopicOrPartitionError
 
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
@@ -85,6 +86,19 @@ async def test_no_question_about_a_topic_creates_it(connection: Connection, name
             await asyncio.wait_for(ASKS[ask](admin, TopicPartition(namespace, 0)), 5)
         await admin.create_topic(f"{namespace}-later")  # what a question creates is there by then
         assert namespace not in await admin.describe_topics()
+
+
+async def test_a_broker_that_knew_of_no_broker_when_it_was_asked_first_is_asked_again(
+    admin: KafkaTopicAdmin, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has just started, and does not know of itself yet."""
+    learn = ClusterMetadata.update_metadata
+    with monkeypatch.context() as starting:
+        starting.setattr(
+            ClusterMetadata, "update_metadata", lambda cluster, _: learn(cluster, Mock(brokers=[]))
+        )
+        await admin._connected()
+    assert dict(await admin.log_ends([TopicPartition(topic, 0)])) == {TopicPartition(topic, 0): 0}
 
 
 async def test_ends_and_starts_of_what_there_is(kafka: Broker, admin: KafkaTopicAdmin, topic: str) -> None:

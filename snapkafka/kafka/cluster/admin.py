@@ -29,14 +29,7 @@ from snapkafka.until import EVERY_S, Tries
 from .broker_errors import PASSING, ExistingOffsets, ask_patiently, raise_refusal
 from .group_hold import GroupHold
 from .groups import delete_group, group_members, list_groups
-from .requests import (
-    DESCRIBE_BIT,
-    END,
-    START,
-    DeleteTopics,
-    ListOffsets,
-    Metadata,
-)
+from .requests import DESCRIBE_BIT, END, START, DeleteTopics, ListOffsets, Metadata
 
 #: More replicas than this guard nothing that matters to a snapshot.
 REPLICAS_MAX: Final = 3
@@ -355,6 +348,8 @@ class KafkaTopicAdmin:
         wanted = None if topics is None else [(NO_ID, topic) for topic in topics]
         request = Metadata(wanted, False, rights, False)
         client = (await self._connected())._client
+        if not client.cluster.brokers():
+            await client.force_metadata_update()
         nodes = [broker.nodeId for broker in client.cluster.brokers()]
         random.shuffle(nodes)
         failure: Exception = errors.NodeNotReadyError()
