@@ -78,43 +78,36 @@ class Running:
         return False
 
 
-@dataclass(frozen=True)
-class Phase:
-    """`begun`: the signal may be sent. `over`: it came too late."""
-
-    begun: Callable[[Running], bool]
-    over: Callable[[Running], bool]
+Check = Callable[[Running], bool]
+#: When the signal may be sent, and when it came too late.
+Phase = tuple[Check, Check]
 
 
-def printed(*texts: str) -> Callable[[Running], bool]:
+def printed(*texts: str) -> Check:
     return lambda running: any(text in running.text for text in texts)
-
-
-def never(running: Running) -> bool:
-    return False
 
 
 READING: Final = printed(": reading ", ": verifying ")
 CHECKED: Final = printed("; checked ")
-JOB_PHASES: Final = {
-    "start": Phase(lambda running: running.runs("org.apache.spark.deploy.SparkSubmit"), READING),
-    "middle": Phase(READING, CHECKED),
-    "end": Phase(CHECKED, printed("VERIFIED", "manifest:")),
+JOB_PHASES: Final[dict[str, Phase]] = {
+    "start": (lambda running: running.runs("org.apache.spark.deploy.SparkSubmit"), READING),
+    "middle": (READING, CHECKED),
+    "end": (CHECKED, printed("VERIFIED", "manifest:")),
 }
 WAITING: Final = printed("waiting for")
 LOADED, ASSEMBLING = printed("transfers asked for"), printed("Assembly and verification by")
-PHASES: Final = {
+PHASES: Final[dict[str, dict[str, Phase]]] = {
     "assemble": JOB_PHASES,
-    "submit": {**JOB_PHASES, "start": Phase(printed("starting Spark"), READING)},
-    "keep": {**JOB_PHASES, "end": Phase(CHECKED, printed("holds"))},
+    "submit": {**JOB_PHASES, "start": (printed("starting Spark"), READING)},
+    "keep": {**JOB_PHASES, "end": (CHECKED, printed("holds"))},
     "trigger": {
-        "start": Phase(lambda running: connected(running.process.pid), WAITING),
-        "middle": Phase(WAITING, printed("captured")),
+        "start": (lambda running: connected(running.process.pid), WAITING),
+        "middle": (WAITING, printed("captured")),
     },
     "demo": {
-        "start": Phase(lambda running: running.runs("kafka.Kafka"), LOADED),
-        "middle": Phase(LOADED, ASSEMBLING),
-        "end": Phase(lambda running: running.runs("snapkafka.assembly"), printed("Nothing is left running")),
+        "start": (lambda running: running.runs("kafka.Kafka"), LOADED),
+        "middle": (LOADED, ASSEMBLING),
+        "end": (lambda running: running.runs("snapkafka.assembly"), printed("Nothing is left running")),
     },
 }
 
@@ -150,15 +143,10 @@ class World:
 
     def start(self, command: str, storage: Path) -> Running:
         mark, out = uuid.uuid4().hex, self.folder / f"{uuid.uuid4().hex}.txt"
-        more = {
-            "MARK": mark,
-            "COLUMNS": "85",
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-        }
+        own = {"MARK": mark, "COLUMNS": "85", "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
         with out.open("wb") as into:
             started = subprocess.Popen(
-                self.arguments(command, storage), env={**os.environ, **more, "JAVA_HOME": str(spark_java_home())},
+                self.arguments(command, storage), env={**os.environ, **own, "JAVA_HOME": str(spark_java_home())},
                 stdin=subprocess.DEVNULL, stdout=into, stderr=into, process_group=0,
             )  # fmt: skip
         return Running(started, mark, out)
@@ -169,32 +157,27 @@ def world(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
     names = [f"{kind}{uuid.uuid4().hex[:8]}" for kind in ("s", "a", "w")]
     stage = play(kafka.bootstrap, names[0])
     with contextlib.ExitStack() as stack:
-        for name, reports in ((names[1], True), (names[2], False)):
-            stack.enter_context(living(kafka.bootstrap, name, reports=reports))
+        for name, reports in ((names[1], True), (names[2], False)):  # of the latter none is ever captured
+            create_topics(kafka.bootstrap, topic := f"{name}-orders")
+            alive = process(Connection(bootstrap=kafka.bootstrap), name, topic, reports=reports)
+            portal = stack.enter_context(start_blocking_portal())
+            stack.enter_context(portal.wrap_async_context_manager(alive))
         yield World(kafka.bootstrap, stage, names[1], names[2], tmp_path_factory.mktemp("signals"))
-
-
-@contextlib.contextmanager
-def living(bootstrap: str, namespace: str, *, reports: bool) -> Iterator[None]:
-    """A process that takes part in snapshots, in a thread of its own; without `reports` none is ever captured."""
-    create_topics(bootstrap, topic := f"{namespace}-orders")
-    alive = process(Connection(bootstrap=bootstrap), namespace, topic, reports=reports)
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(alive):
-        yield
 
 
 def hit(world: World, command: str, number: signal.Signals, phase: Phase, storage: Path) -> Running:
     """Send the signal in its phase; the command, ended. One that came too late is sent again."""
+    begun, over = phase
     for _ in range(ATTEMPTS):
         running = world.start(command, storage)
         # In its group and not its child, as in a shell's pipeline or under a scheduler.
         neighbour = subprocess.Popen(SLEEPS, process_group=running.process.pid, stderr=subprocess.DEVNULL)
         try:
             blocking_until(
-                lambda running=running: phase.begun(running) or running.process.poll() is not None,  # type: ignore[misc]
+                lambda running=running: begun(running) or running.process.poll() is not None,  # type: ignore[misc]
                 PHASE_TIMEOUT_S, f"{command} to be in its phase", every_s=0.02,
             )  # fmt: skip
-            in_time = not phase.over(running) and running.process.poll() is None
+            in_time = not over(running) and running.process.poll() is None
             with contextlib.suppress(ProcessLookupError):
                 if number is signal.SIGINT:
                     os.killpg(running.process.pid, number)  # as a terminal does
@@ -205,10 +188,10 @@ def hit(world: World, command: str, number: signal.Signals, phase: Phase, storag
                 running.process.wait(within_s)
             except subprocess.TimeoutExpired:
                 pytest.fail(f"{command} still runs {within_s:g} s after {number.name}:\n{running.text}")
+            # Under `spark-submit` it is the JVM that was asked, and the job ends with it.
+            rest_within_s = ENDS_WITHIN_S if command == "submit" else 0.5
             if number is signal.SIGKILL:
                 rest_within_s = LOST_WITHIN_S
-            else:  # under `spark-submit` it is the JVM that was asked, and the job ends with it
-                rest_within_s = ENDS_WITHIN_S if command == "submit" else 0.5
             with contextlib.suppress(TimedOutError):
                 blocking_until(lambda mark=running.mark: not marked(mark), rest_within_s, "the others to end")  # type: ignore[misc]
             left = [f"{each.pid} {' '.join(each.cmdline())[:150]}" for each in marked(running.mark)]
@@ -221,7 +204,7 @@ def hit(world: World, command: str, number: signal.Signals, phase: Phase, storag
                 started.wait()
             for each in marked(running.mark):
                 each.kill()
-        if in_time and not (phase.over(running) and number is not signal.SIGKILL):
+        if in_time and not (over(running) and number is not signal.SIGKILL):
             return running
     pytest.fail(f"{number.name} came too late {ATTEMPTS} times:\n{running.text}")
 
@@ -241,24 +224,17 @@ def test_nothing_is_left(
     """No process, no folder that is half-written, no lock; and the exit status says how it ended."""
     storage = tmp_path / "storage"
     ended = hit(world, command, number, PHASES[command][phase], storage)
-    if number is signal.SIGKILL:
-        assert ended.process.returncode == -signal.SIGKILL
-    else:
-        assert ended.process.returncode == 128 + number, ended.text
-        assert "Traceback" not in ended.text
+    killed = number is signal.SIGKILL
+    assert ended.process.returncode == (-number if killed else 128 + number), ended.text
+    assert killed or "Traceback" not in ended.text
     if number is signal.SIGINT and command not in ("submit", "demo"):
-        assert_it_states_what_was_stopped(command, ended.text)
-    require_clean(storage, killed=number is signal.SIGKILL)
-
-
-def assert_it_states_what_was_stopped(command: str, text: str) -> None:
-    """One line, and nothing else of the interruption."""
-    *before, last = text.splitlines()
-    assert not any("interrupted" in line.lower() for line in before), text
-    if command == "trigger" and ("waiting for" in text or "continues" in last):
-        assert re.fullmatch(r"Interrupted\. Snapshot (\S+) continues: `snapkafka show \1`\.", last), text
-    else:
-        assert last == f"Interrupted. `snapkafka {command}` stopped.", text
+        *before, last = ended.text.splitlines()
+        assert not any("interrupted" in line.lower() for line in before), ended.text
+        stopped = rf"`snapkafka {command}` stopped\."
+        if command == "trigger" and ("waiting for" in ended.text or "continues" in last):
+            stopped = r"Snapshot (\S+) continues: `snapkafka show \1`\."
+        assert re.fullmatch(rf"Interrupted\. {stopped}", last), ended.text
+    require_clean(storage, killed=killed)
 
 
 def require_clean(storage: Path, *, killed: bool) -> None:
