@@ -36,8 +36,6 @@ from .patches import contained
 from .process import Process
 from .sends import RECORDING, FullError, Partition, Run, Sends, Stamp, Transaction, outcome_of
 
-#: What a broker answers where a batch is too large for the topic, or for a segment of its log.
-TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
 #: aiokafka logs each record here.
 _log: Final = logging.getLogger("aiokafka.producer.producer")
 #: The size of a record without headers, besides its key and value, is far less, in bytes.
@@ -146,8 +144,9 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
         self._fail(None)
 
     def failure(self, exception: BaseException) -> None:
-        """Send the records again without our headers if these are too much; settle them otherwise."""
-        if isinstance(exception, TOO_LARGE) and self._sent_again():
+        """Send the records again without our headers if these are too much for the topic, or for a segment of its log;
+        settle them otherwise."""
+        if isinstance(exception, MessageSizeTooLargeError | RecordListTooLargeError) and self._sent_again():
             return
         self._fail(exception)
         super().failure(exception)

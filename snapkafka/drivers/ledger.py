@@ -59,7 +59,7 @@ class LedgerFollower:
         self._appended_hello: float | None = None  # the latest Hello was acknowledged
         self._unread = ""  # why the ledger could not be read last, as it was logged
         self._captured: deque[tuple[int, int]] = deque(maxlen=CAPTURED_MAX)  # when and where snapshots were
-        self._gulps: Gulps | None = None  # of the reader
+        self._gulps = Gulps(self._rest_s)
         self._without_since: float | None = None  # the app has gone on without an id
         self._news = asyncio.Event()  # the machine was fed an event
         self._hurried = 0  # how many of them hurry the reader
@@ -91,7 +91,6 @@ class LedgerFollower:
                 host.ledger_id = host.ledger.ledger_id
                 host.other_ledger()
             self._opened.set()
-            self._gulps = Gulps(self._rest_s)
             async for read in host.ledger.read(machine.ledger.end, rest=self._gulps.rest):
                 self.take(read)
                 if isinstance(read.record, Hello | Restore | Checkpoint):
@@ -122,7 +121,7 @@ class LedgerFollower:
         self._opened.clear()
         self._captured.clear()
         self._host.ledgers += 1
-        self._host.metrics.forget_open()
+        self._host.metrics.triggered_ms.clear()
         self._wanted, self._goal = None, 0  # in another ledger an offset of this one stands for nothing
         self._host.feed(why)
         self._host.membership_read()
@@ -140,7 +139,7 @@ class LedgerFollower:
         metrics.count("ignored", "ledger-garbage", read.record is None)
         if (view := ledger.snapshots.get(read.offset + 1)) is not None:
             if process is not None and process < read.offset:  # else it is history
-                metrics.triggered(view, read.timestamp_ms)
+                metrics.triggered_ms[view.epoch] = read.timestamp_ms
             before.append(view)  # a pause fails it at once
         for view in before:
             if not view.open:
@@ -212,7 +211,7 @@ class LedgerFollower:
             if ledger != self._host.ledgers:
                 return
             if isinstance(record, Trigger):
-                self._hurry()
+                self._gulps.hurry()
             elif isinstance(record, Hello):
                 self._appended_hello = self._host.loop.time()
             return
@@ -360,7 +359,7 @@ class LedgerFollower:
         """Return whether the condition comes to hold within so many seconds; it is checked after each event. The ledger
         is read without rests meanwhile."""
         self._hurried += 1
-        self._hurry()
+        self._gulps.hurry()
         try:
             async with asyncio.timeout(seconds):
                 await self.until(condition)
@@ -372,10 +371,6 @@ class LedgerFollower:
         finally:
             self._hurried -= 1
         return True
-
-    def _hurry(self) -> None:
-        if self._gulps is not None:
-            self._gulps.hurry()
 
     def _miss(self, made_up_for: Callable[[], bool]) -> None:
         """Resume without an answer of the ledger that the machine should have had: until that is made up for, it

@@ -71,7 +71,7 @@ class Metrics:
         #: By the value of the label; the numbers between the bounds, and the sum.
         self.counts: dict[str, Counter[str]] = {name: Counter() for name in COUNTERS}
         self.seconds = {name: ([0] * (len(bounds) + 1), [0.0]) for name, (_, bounds) in HISTOGRAMS.items()}
-        self._triggered_ms: dict[int, int] = {}  # of snapshots that are under way
+        self.triggered_ms: dict[int, int] = {}  # of snapshots that are under way, by the ledger's clock
 
     def count(self, name: str, label: str = "", number: int = 1) -> None:
         self.counts[name][label] += number
@@ -82,17 +82,9 @@ class Metrics:
         counts[bisect_left(HISTOGRAMS[name][1], seconds)] += 1
         total[0] += seconds
 
-    def triggered(self, view: SnapshotView, at_ms: int) -> None:
-        """Count a snapshot as in progress since `at_ms`, by the ledger's clock."""
-        self._triggered_ms[view.epoch] = at_ms
-
-    def forget_open(self) -> None:
-        """Forget the open snapshots: the ledger is another one, and its epochs begin again."""
-        self._triggered_ms.clear()
-
     def decided(self, view: SnapshotView, at_ms: int) -> None:
         """Count a snapshot as captured or failed."""
-        since = self._triggered_ms.pop(view.epoch, None)
+        since = self.triggered_ms.pop(view.epoch, None)
         if since is None:
             return
         self.count("snapshots", "captured" if view.failure is None else view.failure.code)

@@ -7,16 +7,15 @@ its position moves without a record are watched: a reset, where the log has no l
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 from aiokafka.consumer.subscription_state import TopicPartitionState
 
 from snapkafka.protocol.records import TopicPartition, WhyUnread
 
-#: Where it would have read is unknown.
-UNKNOWN: Final = -1
-#: Called with a partition, where it would have read (None: where the machine stands), where it reads instead, and why.
-#: Never raises.
+#: Called with a partition, where it would have read (None: where the machine stands; -1: unknown), where it reads
+#: instead, and why. Never raises.
 Moved = Callable[[TopicPartition, int | None, int, WhyUnread], None]
 
 
@@ -65,7 +64,8 @@ def watch_positions(client: Any, moved: Moved, put: Callable[[Any, str, Any], No
         assign(tps)
         assignment = subscription.subscription.assignment
         for tp in assignment.tps:
-            _watch(assignment.state_value(tp), TopicPartition(*tp), moved)
+            state = assignment.state_value(tp)
+            state.__class__, state.notify = WatchedState, partial(moved, TopicPartition(*tp))
 
     def sought(tps: Any, strategy: Any) -> Any:
         assignment = subscription.subscription.assignment
@@ -75,8 +75,3 @@ def watch_positions(client: Any, moved: Moved, put: Callable[[Any, str, Any], No
 
     put(subscription, "assign_from_subscribed", assigned)
     put(fetcher, "request_offset_reset", sought)
-
-
-def _watch(state: Any, tp: TopicPartition, moved: Moved) -> None:
-    state.__class__ = WatchedState
-    state.notify = lambda start, end, why: moved(tp, start, end, why)

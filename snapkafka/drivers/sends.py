@@ -49,6 +49,9 @@ class Unacknowledged(NamedTuple):
     reason: str
 
 
+ABORTED: Final = Unacknowledged(SendOutcome.ABORTED, "its transaction was aborted")
+
+
 def outcome_of(error: BaseException | None) -> Unacknowledged:
     """Return why a batch was not acknowledged; None: the broker has reported no offset."""
     if error is None:

@@ -11,12 +11,12 @@ import types
 import typing
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from snapkafka.kafka.login.connection import Connection
-
+from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import Agent, Table
+
+from ..hello import connection_to
 
 #: The name of our own agent.
 RECORDER: Final = "snapkafka.recorder"
@@ -36,11 +36,6 @@ def uncaptured(app: Any) -> Iterator[str]:
             yield (
                 f"table {table.name} is stored in Aerospike, which expires keys by itself: no snapshot records which"
             )
-
-
-def expires_ms(table: Any) -> int:
-    """Return after how long the windows of a table expire, 0 where it has none or they never do."""
-    return round((getattr(table.window, "expires", None) or 0) * 1_000)
 
 
 def of_sets(table: Any) -> bool:
@@ -136,7 +131,7 @@ def table_of(table: Any, topic: Any = None) -> Table:
         key_codec=codec_name(table.key_serializer),
         value_codec=codec_name(table.value_serializer),
         topic_id=topic.topic_id if topic else "",
-        expires_ms=expires_ms(table),
+        expires_ms=round((getattr(table.window, "expires", None) or 0) * 1_000),
         sets=of_sets(table),
         windowed=table.window is not None,
         copartitioned=copartitioned(table),
@@ -186,8 +181,6 @@ def _name(kind: Any) -> str:
 
 def connection_of(app: Any) -> Connection:
     from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
-
-    from ..hello import connection_to
 
     security = dict(credentials_to_aiokafka_auth(app.conf.broker_credentials, app.conf.ssl_context))
     return connection_to(",".join(server_list(app.conf.broker, 9092)), security)

@@ -16,7 +16,7 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NoReturn
@@ -50,12 +50,9 @@ class Isolation(Patches):
     def of(cls, fork: str) -> Isolation:
         """Return the isolation of this process; several apps of it share one."""
         if cls.current is None:
-            cls.current = isolation = cls(fork)
-            try:
-                isolation._attach()
-            except BaseException:
-                isolation.remove()
-                raise
+            isolation = cls(fork)
+            isolation._attach()
+            cls.current = isolation
         assert cls.current.fork == fork, "the environment has one fork"
         return cls.current
 
@@ -118,7 +115,7 @@ class Isolation(Patches):
     def _refuse_confluent(self) -> None:
         """Replace the clients of confluent-kafka, also where they were imported or derived before."""
         try:
-            from confluent_kafka import admin, cimpl
+            from confluent_kafka import cimpl
         except ImportError:  # and nobody else can import it
             return
 
@@ -128,9 +125,9 @@ class Isolation(Patches):
                 hint="use topics of the app (`app.topic`), which the fork translates",
             )
 
-        types = [it for it in vars(cimpl).values() if isinstance(it, type)]
+        types: list[Any] = [it for it in vars(cimpl).values() if isinstance(it, type)]
         clients = [it for it in types if any(hasattr(it, method) for method in CLIENT_METHODS)]
-        for derived in {admin.AdminClient, *(it for client in clients for it in _derived(client))}:
+        for derived in {it for client in clients for it in client.__subclasses__()}:  # theirs inherit it
             self.put(derived, "__new__", staticmethod(refuse))
         members = {"__new__": staticmethod(refuse)}
         refused = {it: type(it.__name__, (it,), {**members, "__module__": it.__module__}) for it in clients}
@@ -143,13 +140,6 @@ class Isolation(Patches):
 def _set_topics(topic: Any, names: Iterable[str]) -> None:
     topic.__dict__["topics"] = list(names)
     topic.__dict__.pop(TRANSLATED, None)
-
-
-def _derived(client: type) -> Iterator[type]:
-    found: list[type] = client.__subclasses__()
-    for derived in found:
-        yield derived
-        yield from _derived(derived)
 
 
 class _ThroughDoor:

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from snapkafka.advice import Advice, Weight, worst_first
@@ -63,11 +64,8 @@ def describe_app_at(path: str) -> DescribedApp:
 def describe_app(app: Any) -> DescribedApp:
     """Describe an app that is defined; this finalises it."""
     agents, tables = tuple(agents_of(app)), tuple(map(table_of, app.tables.values()))
-    found = [
-        Advice(code=code, weight=weight, what=what, do=do)
-        for code, weight, what, do in _findings(app, agents)
-    ]
-    return DescribedApp(app=app.conf.id, agents=agents, tables=tables, found=worst_first(found))
+    found = worst_first([*_findings(app, agents)])
+    return DescribedApp(app=app.conf.id, agents=agents, tables=tables, found=found)
 
 
 def describe_when_started(app: Any) -> None:
@@ -93,28 +91,27 @@ def describe_when_started(app: Any) -> None:
     at_start(app, after=started)
 
 
-def _findings(app: Any, agents: Sequence[Agent]) -> Iterator[tuple[str, Weight, str, str]]:
-    """Yield code, weight, what was found, and the remedy."""
-    problem, note = Weight.PROBLEM, Weight.NOTE
+def _findings(app: Any, agents: Sequence[Agent]) -> Iterator[Advice]:
+    problem, note = (partial(Advice, weight=weight) for weight in (Weight.PROBLEM, Weight.NOTE))
     if getattr(app, "snapkafka", None) is None and os.environ.get("SNAPKAFKA") != "off":
         do = 'call snapkafka.install(app, namespace="...") once, or leave the mode "off" out'
-        yield "not-installed", problem, "snapkafka is not installed on this app: no snapshot holds it", do
+        what = "snapkafka is not installed on this app: no snapshot holds it"
+        yield problem(code="not-installed", what=what, do=do)
     if releases := not_as_expected():
         what = f"this release of Faust is not supported: {', '.join(releases)}"
         do = "its workers run without snapshots; use a release of Faust that README names"
-        yield "faust-not-as-expected", problem, what, do
+        yield problem(code="faust-not-as-expected", what=what, do=do)
     if why := refusal(app):
-        do = (
-            "take that setting out, kafka:// is Faust's default; its workers run without snapshots until then"
-        )
-        yield "setting-refused", problem, why, do
+        do = "take it out (kafka:// is Faust's default); its workers run without snapshots until then"
+        yield problem(code="setting-refused", what=why, do=do)
     if not any(agent.topics for agent in agents):
         do = "a process that only sends needs no snapkafka; what it sends is replayable input"
-        yield "nothing-to-cut", problem, "no agent reads a topic: there is nothing to snapshot", do
+        what = "no agent reads a topic: there is nothing to snapshot"
+        yield problem(code="nothing-to-cut", what=what, do=do)
     if in_transactions(app):
         what = "processing_guarantee is exactly_once: a snapshot waits until earlier messages are committed"
         do = f"use a --ttl above broker_commit_interval ({app.conf.broker_commit_interval:g} s)"
-        yield "transactions", note, what, do
+        yield note(code="transactions", what=what, do=do)
     for what in uncaptured(app):
         do = "give it a topic, or send nothing through it that a restore needs (docs/reference/features.md)"
-        yield "not-captured", problem, what, do
+        yield problem(code="not-captured", what=what, do=do)

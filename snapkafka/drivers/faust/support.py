@@ -32,19 +32,15 @@ TRANSPORTS: Final = ("kafka", "aiokafka")
 
 def not_as_expected() -> list[str]:
     """List the packages of which another release is installed, each with those that are known."""
-    found = {name: _release(name) for name in KNOWN}
-    return [
-        f"{name} {found[name]} is not {' or '.join(releases)}"
-        for name, releases in KNOWN.items()
-        if found[name] not in releases
-    ]
-
-
-def _release(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "(not installed)"
+    problems = []
+    for name, releases in KNOWN.items():
+        try:
+            found = version(name)
+        except PackageNotFoundError:
+            found = "(not installed)"
+        if found not in releases:
+            problems.append(f"{name} {found} is not {' or '.join(releases)}")
+    return problems
 
 
 #: Settings of an app that hold messages back, or send them by another producer, so that no cut can vouch for them.

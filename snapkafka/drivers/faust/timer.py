@@ -42,8 +42,9 @@ async def run_timer(host: Process, every: float) -> None:
         moment = number * every
         jitter = random.random() * min(JITTER * every, JITTER_MAX_S)
         await asyncio.sleep(max(0.0, moment - time.time()) + jitter)
-        name = moment_id(moment, every)
-        if _not_now(host, name):
+        name, ledger = moment_id(moment, every), host.machine.ledger
+        # Another one has requested it, this worker takes no part, or a snapshot is running.
+        if (name, 1) in ledger.by_id or host.machine.process is None or ledger.open:
             continue
         try:
             markers = number % MARKED[host.config.markers] == 0
@@ -64,9 +65,3 @@ async def _take(host: Process, name: str, ttl_ms: int, **options: Any) -> None:
         if view is None or view.failure is None or view.failure.code not in RETRYABLE:
             return
         await asyncio.sleep(pause_after(attempt, random.random(), first=PAUSE_S, most=PAUSE_MOST_S))
-
-
-def _not_now(host: Process, name: str) -> bool:
-    """Return whether this worker requests no snapshot now: another one has, or it takes no part; or one is running."""
-    ledger = host.machine.ledger
-    return (name, 1) in ledger.by_id or host.machine.process is None or bool(ledger.open)

@@ -24,7 +24,6 @@ from snapkafka.protocol import TopicPartition as OurPartition
 from snapkafka.until import blocking_until
 from snapkafka.wire import headers as wire
 
-from ..reading import UNKNOWN
 from ..sends import RECORDING, Partition, Run, Sends, Stamp, Unacknowledged, outcome_of
 from .participant import READ_AROUND, READ_BY, PlainDriver
 from .running_events import Events
@@ -124,7 +123,7 @@ class Consumer(confluent_kafka.Consumer):
         elif offset > due:
             begins, _ = super().get_watermark_offsets(TopicPartition(*tp), cached=True)
             if begins > offset or begins < 0:
-                self.host.reading_moved(tp, UNKNOWN, offset, "lost")
+                self.host.reading_moved(tp, -1, offset, "lost")
             elif begins > due:
                 self.host.reading_moved(tp, due, begins, "lost")
 

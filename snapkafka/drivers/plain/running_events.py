@@ -20,7 +20,7 @@ from snapkafka.protocol import Cause, InputsRevoked, LogEnd, SendOutcome, TopicP
 
 from ..patches import contained
 from ..process import Process
-from ..sends import Transaction, Unacknowledged
+from ..sends import ABORTED, Transaction, Unacknowledged
 
 #: The one agent of a loop: all of it.
 LOOP: Final = "loop"
@@ -206,7 +206,7 @@ class Events:
         """Note that it is aborted, or has to be. `confirmed`: the broker has answered. Otherwise a commit that failed
         before may have gone through, and then no seq may be given again."""
         if confirmed or not self._in_doubt:
-            self._transaction_ended(Unacknowledged(SendOutcome.ABORTED, "its transaction was aborted"))
+            self._transaction_ended(ABORTED)
         else:
             why = "its transaction may be committed, or aborted"
             self._transaction_ended(Unacknowledged(SendOutcome.UNKNOWN, why))

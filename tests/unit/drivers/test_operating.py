@@ -55,8 +55,8 @@ async def test_the_timer_samples_markers(
     monkeypatch.setattr(time, "time", lambda: now[0])
     monkeypatch.setattr(timer, "asyncio", SimpleNamespace(sleep=sleep))
     monkeypatch.setattr(timer, "_take", take)
-    monkeypatch.setattr(timer, "_not_now", lambda *_: False)
-    host: Any = SimpleNamespace(config=Config(namespace="n", markers=markers))
+    machine = SimpleNamespace(process=1, ledger=SimpleNamespace(by_id={}, open={}))
+    host: Any = SimpleNamespace(config=Config(namespace="n", markers=markers), machine=machine)
     with pytest.raises(asyncio.CancelledError):
         await timer.run_timer(host, 3.0)
     assert taken == [n in marked for n in range(20)]
@@ -74,9 +74,9 @@ def test_what_was_counted_can_be_read() -> None:
     metrics.count("ignored", "foreign-header", 5)
     metrics.observe("cut", 0.00025)  # not above the bound
     for epoch, forgets in ((10, False), (20, True)):
-        metrics.triggered(view(epoch), 1_000)
+        metrics.triggered_ms[epoch] = 1_000
         if forgets:  # the ledger is a new one: nobody here saw its trigger
-            metrics.forget_open()
+            metrics.triggered_ms.clear()
         metrics.decided(view(epoch), 1_200)
     metrics.decided(view(30), 9_000)  # it was triggered before this worker joined
     text, content_type = rendered(metrics, participating=True, ledger_lag=7)
