@@ -42,16 +42,6 @@ def after(host: Any, owner: Any, name: str, note: Callable[..., object], what: s
     setattr(owner, name, noted)
 
 
-def watch_made(
-    host: Any, owner: Any, name: str, attach: Callable[..., object], what: str, existing: Any = None
-) -> None:
-    """Call `attach` with whatever a factory of an object creates, and with what it has created already; as for
-    `after`."""
-    after(host, owner, name, attach, what)
-    if existing is not None:
-        host.note(what, attach, existing)
-
-
 class Patches:
     """What was replaced, and what was there before."""
 

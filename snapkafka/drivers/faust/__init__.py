@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Unpack
 
 from snapkafka.config import SETTINGS, Config, Settings
 from snapkafka.errors import ForkIsolationError, InstallError
 
-from .support import not_as_expected, run_without
+from .support import at_start, not_as_expected, run_without
 
 #: The environment variable that goes before `Config.mode`.
 SWITCH: Final = "SNAPKAFKA"
@@ -69,8 +70,8 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
         return driver
     driver.absent = f"found that {', '.join(found)}"
     run_without(app, driver.absent, error=True)
-    if settings.web and hasattr(app, "_new_web"):
-        serve(driver)
+    if settings.web:
+        at_start(app, after=partial(serve, driver))
     return driver
 
 

@@ -8,7 +8,7 @@ app waits for either. R15 names the exceptions: the start, a rebalance, and a re
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from snapkafka.config import Config
 from snapkafka.errors import BadInputError
@@ -23,6 +23,7 @@ from ..process import Process
 from ..sends import Sends
 from .describe import connection_of, in_transactions
 from .hello import hello_of, process_hello, report_lacks
+from .inbound.conductor import IncomingRecords
 from .inbound.holding import HeldInputs
 from .inbound.membership import Membership
 from .inbound.recorder import Recorder
@@ -64,11 +65,16 @@ class FaustDriver(Process):
             self.machine.marks = False
         skip_producer_guard(self)
 
-    def consumer_made(self, consumer: Any) -> None:
-        """Patch the consumer that Faust has created."""
-        recover_to_the_end(self.app, consumer)
-        resume_last(self, consumer)
-        self.membership = Membership(self, consumer)
+    def attach(self) -> None:
+        """Patch what Faust has created when the app starts, as far as there are no faults of ours: no agent sees our
+        headers then, and no restored app starts without its rules. Never raises."""
+        app, what = self.app, "to patch what Faust has created"
+        self.note(what, recover_to_the_end, app, app.consumer)
+        self.note(what, resume_last, self, app.consumer)
+        self.membership = self.note(what, Membership, self, app.consumer)
+        self.note(what, IncomingRecords, self, app.topics)
+        self.note(what, self.events.watch_replies, app._reply_consumer)
+        self.recorder = cast("Recorder", self.note(what, Recorder, self))
 
     @contained("to record that its inputs are revoked")
     def inputs_revoked(self, *_: Any, **__: Any) -> None:
@@ -112,7 +118,6 @@ class FaustDriver(Process):
     async def begin(self) -> None:
         """Reach the ledger once the app has started, and join if no consumer will subscribe."""
         restore_log_level()
-        self.events.watch_replies(self.app._reply_consumer)
         connection = connection_of(self.app)
         self.metrics.counts["requests"] = connection.requests
         self.connected(KafkaLedger(connection, self.config.namespace), KafkaTopicAdmin(connection))

@@ -22,6 +22,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from aiokafka.structs import OffsetAndMetadata
+
 from snapkafka.errors import InstallError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.logs import about
@@ -107,7 +109,12 @@ class AppliedRestores:
         self.bases = self._restores.bases
         if self.joined and (restore := self._not_run_on()):
             self.joined = False
-            crash(self._driver, f"app {self._driver.app.conf.id} {restore}, and this worker has run before")
+            error = InstallError(
+                f"app {self._driver.app.conf.id} {restore}, and this worker has run before",
+                hint="start it again: it waits until the restore is done",
+            )
+            self._driver.log("%s; %s", error, error.hint, level=logging.ERROR)
+            self._driver.spawn(self._driver.app.crash(error))
 
     def _not_run_on(self) -> str:
         """Describe a restore that is newer than this worker's memory; empty: there is none.
@@ -130,14 +137,14 @@ class AppliedRestores:
         return max((rule.spent for rule in self.rules(tp).values()), default=0)
 
     def commit_note(self, offsets: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """Note in offsets that are to be committed, as aiokafka takes them, where agents skip records above them (D6);
+        """Note in offsets that are to be committed, as aiokafka has them, where agents skip records above them (D6);
         also in the thread of the consumer. After a fault of ours the offsets are unchanged (R15)."""
         try:
             noted = dict(offsets)
-            for (topic, partition), offset in offsets.items():
-                tp, at = TopicPartition(topic, partition), offset if isinstance(offset, int) else offset[0]
-                if tp in self.bases and at < self.until(tp):
-                    noted[topic, partition] = (at, RESTORED_METADATA + self.bases[tp].plan)
+            for there, (offset, _) in offsets.items():
+                tp = TopicPartition(*there)
+                if tp in self.bases and offset < self.until(tp):
+                    noted[there] = OffsetAndMetadata(offset, RESTORED_METADATA + self.bases[tp].plan)
         except Exception as error:
             self._driver.stand_down("to keep metadata in commits", error)
             return offsets
@@ -149,8 +156,11 @@ class AppliedRestores:
         """Remove the store of a table partition, of this changelog, that may be older than a restore (D1): it is not
         marked as written since. `reset_state` is not used: it removes the tables of all partitions."""
         base, store = self.bases.get(TopicPartition(*tp)), store_of(table, tp.partition)
-        if base is None or store is None or _read(mark := store / MARK) == base.plan:
+        if base is None or store is None:
             return
+        with contextlib.suppress(OSError, ValueError):
+            if (mark := store / MARK).read_text("utf-8") == base.plan:
+                return
         if store.exists():
             _close(table, tp.partition)
             shutil.rmtree(store)
@@ -171,13 +181,6 @@ def keep_metadata(restored: AppliedRestores, client: Any) -> None:
         await commit(restored.commit_note(offsets) if offsets else offsets)
 
     client.commit = commit_with_metadata
-
-
-def crash(driver: FaustDriver, why: str) -> None:
-    """Crash a worker that may not go on."""
-    error = InstallError(why, hint="start it again: it waits until the restore is done")
-    driver.log("%s; %s", error, error.hint, level=logging.ERROR)
-    driver.spawn(driver.app.crash(error))
 
 
 async def refuse_restored(app: Any, why: str) -> None:
@@ -206,13 +209,6 @@ async def refuse_restored(app: Any, why: str) -> None:
         what = f"the offsets of group {app.conf.id} were set by a restore (plan {named}), and {why}"
         hint = "start it with snapkafka until every input has passed these offsets: else events run twice"
         raise InstallError(what, hint=hint, plans=plans)
-
-
-def _read(mark: Path) -> str:
-    try:
-        return mark.read_text("utf-8")
-    except (OSError, ValueError):
-        return ""
 
 
 def _close(table: Any, partition: int) -> None:

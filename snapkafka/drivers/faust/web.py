@@ -8,47 +8,39 @@ from typing import Any, Final
 from snapkafka.errors import SnapkafkaError
 
 from ..metrics import rendered
-from ..patches import watch_made
 from ..process import Process
 
 #: Somebody who scrapes waits no longer for the broker to tell the ledger's end.
 LAG_WAIT_S: Final = 0.5
 
 
-def serve(host: Process) -> None:
-    """Add the pages to the app's web server, once there is one."""
+async def serve(host: Process) -> None:
+    """Add the pages to the app's web server when the app starts; there are none if Faust has created no server."""
+    if (server := host.app.__dict__.get("web")) is None:  # a cached property
+        return
+    with host.failing_open("to add its pages", then="there are none"):
+        from faust.web import View
 
-    def attach(server: Any) -> None:
-        with host.failing_open("to add its pages", then="there are none"):
-            _add_pages(host, server)
+        class Snapshots(View):
+            """`GET`: the latest snapshots, as this worker knows them."""
 
-    watch_made(host, host.app, "_new_web", attach, "to add its pages", host.app.__dict__.get("web"))
+            view_name, view_path = "snapkafka:Snapshots", "/snapkafka/"
 
+            async def get(self, request: Any) -> Any:
+                return self.json(status(host))
 
-def _add_pages(host: Process, server: Any) -> None:
-    """Add the pages to a web server that has not started yet."""
-    from faust.web import View
+        class Prometheus(View):
+            """`GET`: the metrics."""
 
-    class Snapshots(View):
-        """`GET`: the latest snapshots, as this worker knows them."""
+            view_name, view_path = "snapkafka:Prometheus", "/snapkafka/metrics/"
 
-        view_name, view_path = "snapkafka:Snapshots", "/snapkafka/"
+            async def get(self, request: Any) -> Any:
+                lag = await _lag(host)
+                body, kind = rendered(host.metrics, participating=host.participating, ledger_lag=lag)
+                return self.bytes(body, content_type=kind.split(";")[0])
 
-        async def get(self, request: Any) -> Any:
-            return self.json(status(host))
-
-    class Prometheus(View):
-        """`GET`: the metrics."""
-
-        view_name, view_path = "snapkafka:Prometheus", "/snapkafka/metrics/"
-
-        async def get(self, request: Any) -> Any:
-            lag = await _lag(host)
-            body, kind = rendered(host.metrics, participating=host.participating, ledger_lag=lag)
-            return self.bytes(body, content_type=kind.split(";")[0])
-
-    server.add_view(Snapshots)
-    server.add_view(Prometheus)
+        server.add_view(Snapshots)
+        server.add_view(Prometheus)
 
 
 async def _lag(host: Process) -> int | None:

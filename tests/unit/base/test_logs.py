@@ -4,6 +4,7 @@ import ast
 import logging
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -22,7 +23,7 @@ IN_SERVICES = sorted([*(ROOT / "drivers").rglob("*.py"), *(ROOT / "kafka").glob(
 def driver(caplog: pytest.LogCaptureFixture) -> FaustDriver:
     """One that has read the trigger of snapshot `friday`, epoch 4."""
     caplog.set_level(logging.DEBUG, "snapkafka")
-    made = FaustDriver(SimpleNamespace(), Config(namespace="ns"))
+    made = FaustDriver(Mock(), Config(namespace="ns"))
     calls = dict.fromkeys(("call_later", "call_soon_threadsafe"), lambda *_: None)
     made.loop = SimpleNamespace(**calls, time=lambda: 0.0)
     made.recorder = SimpleNamespace(take=lambda item: None)  # type: ignore[assignment]

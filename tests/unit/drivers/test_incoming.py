@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from faust.types import TP
 
 from snapkafka.drivers.faust.inbound.conductor import IncomingRecords
-from snapkafka.drivers.faust.inbound.running_events import OF_STREAMS, Events, StreamRecords
+from snapkafka.drivers.faust.inbound.running_events import Events, StreamRecords
 from snapkafka.protocol import Report, TopicPartition
 from snapkafka.wire import headers as wire
 from tests.unit.drivers.producing import Driver
@@ -80,8 +80,8 @@ async def test_a_red_reply_tears_who_asked_in_white(*, stamped: bool) -> None:
     machine = way.driver.machine
     machine.hear = frozenset({"headers" if stamped else "ledger"})
     way.driver.reads = SimpleNamespace(unnoted={})
+    way.driver.app.sensors = Mock()
     events = way.driver.events = Events(way.driver)
-    events.attach(SimpleNamespace(**dict.fromkeys(OF_STREAMS, lambda *_: None)))
     consumer = SimpleNamespace(add=AsyncMock(), _fetchers={"in"})
     events.watch_replies(consumer)
     stream = SimpleNamespace(reading=StreamRecords("ask"))

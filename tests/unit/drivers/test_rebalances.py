@@ -62,7 +62,7 @@ async def test_r16_a_revocation_does_not_wait_for_held_records(worker: Any) -> N
     async def hand_out(message: Any) -> None:
         handed_out.append(message)
 
-    driver.consumer_made(worker.consumer)
+    driver.attach()
     worker.app.topics._tp_to_callback[INPUT] = hand_out
     driver.held.hold(INPUT, _record(worker, 0))
     await worker.app.topics._tp_to_callback[INPUT](_record(worker, 1))

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import faust
 import pytest
@@ -89,7 +90,7 @@ class Remade(FakeLedger):
 
 async def joined(app: Any = None, ledger: Remade | None = None) -> tuple[Any, Remade]:
     """A worker that has not been given its input yet, so that no snapshot is captured, and its ledger."""
-    driver: Any = FaustDriver(app=app, config=Config(namespace="n"))
+    driver: Any = FaustDriver(app=app or Mock(), config=Config(namespace="n"))
     driver.recorder = SimpleNamespace(take=driver.write)
     ledger = ledger or Remade()
     driver.connected(ledger, FakeAdmin(ends={TopicPartition("in", 0): 0}))
@@ -148,7 +149,6 @@ async def test_r6_an_epoch_of_the_old_ledger_tears_nothing_in_the_new_one() -> N
     app = shop()
     rates = app.GlobalTable("rates")
     driver, ledger = await joined(app)
-    driver.events.attach(app.sensors)
     driver.tables.attach()
     driver.machine.colours.tearing = True
     message = SimpleNamespace(tp=TP("rates", 0), offset=3)
@@ -226,11 +226,12 @@ async def test_r15_positions_are_awaited_for_a_while(monkeypatch: pytest.MonkeyP
     app = shop()
     client = SimpleNamespace(committed=committed, position=position)
     app.consumer._thread = SimpleNamespace(
-        _ensure_consumer=lambda: client, thread_loop=asyncio.get_running_loop()
+        _ensure_consumer=lambda: client, _consumer=client, thread_loop=asyncio.get_running_loop()
     )
     app.consumer.assignment = lambda: {IN}
     driver, ledger = await joined(app)
-    driver.consumer_made(app.consumer)
+    driver.attach()
+    driver.recorder = SimpleNamespace(take=driver.write)
 
     waits = asyncio.ensure_future(app.on_rebalance_complete.send())
     await asyncio.sleep(0)

@@ -197,4 +197,3 @@ async def test_commits_carry_the_plan_as_long_as_agents_skip_records_above() -> 
     await client.commit({IN: OffsetAndMetadata(12, "")})
     await client.commit()
     assert committed == [{IN: (11, "snapkafka:r"), other: (1, "")}, {IN: (12, "")}, None]
-    assert worker.restored.commit_note({IN: 11}) == {IN: (11, "snapkafka:r")}, "as transactions have it"

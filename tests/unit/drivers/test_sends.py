@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import nullcontext
+import asyncio
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, ProducerFenced
+from aiokafka.structs import TopicPartition
 
 from snapkafka.drivers.aio_client import AioClient
-from snapkafka.drivers.faust.outbound.producer import Transactions
 from snapkafka.protocol import Abort, SeqRange
 
-from .producing import THERE, Broker, Driver
+from .producing import THERE, Broker, Driver, Faust
 
 
 class Way:
@@ -122,23 +121,16 @@ async def test_r15_a_worker_that_stood_down_sends_as_without_us(way: Way) -> Non
 
 
 class Committing:
-    """Two sends in a transaction of Faust's. `error`: what its next step ends with."""
+    """Two sends in a transaction of Faust's."""
 
     def __init__(self) -> None:
         self.broker, self.driver = Broker(), Driver()
         self.driver.machine.marks = False
-        self.producer: Any = self.broker.producer(transactional_id="app-0-1")
-        self.error: BaseException | None = None
-        for step in ("commit_transaction", "send_offsets_to_transaction"):
-            setattr(self.producer, step, functools.partial(self._step, getattr(self.producer, step)))
-        self.transactions = Transactions(self.driver)  # type: ignore[arg-type]
-        held = self.transactions.watch("app-0-1", self.producer)
-        self.client = AioClient(self.producer, self.driver.sends, held)
+        self.faust = Faust(self.broker, self.driver, processing_guarantee="exactly_once")
+        self.producer = self.another()
 
-    async def _step(self, theirs: Callable[..., Awaitable[None]], *args: Any) -> None:
-        if self.error is not None:
-            raise self.error
-        await theirs(*args)
+    def another(self) -> Any:
+        return self.broker.connect(self.faust.producer._new_producer(transactional_id="app-0-1"))
 
     async def two(self) -> None:
         await self.producer.begin_transaction()
@@ -146,12 +138,16 @@ class Committing:
             await (await self.producer.send("t", b"v", b"k", 0))
         assert self.driver.machine.colours.busy, "acknowledged, but not committed"
 
-    async def end(self, how: str) -> None:
-        if how == "revoked":
+    async def end(self, how: str | Exception) -> None:
+        if isinstance(how, Exception):
+            self.producer._txn_manager.fatal_error(how)  # as its sender does with what ends it
+        elif how == "revoked":
             ours = SimpleNamespace(_tps_to_transactional_ids=lambda tps: tps)
-            self.transactions.on_rebalanced(SimpleNamespace(assignment=set, transactions=ours))
+            self.faust.outgoing.on_rebalanced(SimpleNamespace(assignment=set, transactions=ours))
+        elif how == "another":
+            self.another()
         else:
-            await getattr(self.producer, how)(*([{}, "app"] if "offsets" in how else []))
+            await getattr(self.producer, how)()
 
 
 @pytest.fixture
@@ -162,24 +158,19 @@ async def committing() -> AsyncIterator[Committing]:
     await made.broker.close()
 
 
-STEPS = ["commit_transaction", "send_offsets_to_transaction"]
-
-
 @pytest.mark.parametrize(
-    ("how", "error", "code"),
+    ("how", "code"),
     [
-        ("commit_transaction", None, ""),
-        *((how, None, "send-failed") for how in ("abort_transaction", "stop", "revoked")),
-        *((step, ProducerFenced("it"), "send-failed") for step in STEPS),
-        *((step, KafkaTimeoutError(), "send-unsettled") for step in STEPS),
+        ("commit_transaction", ""),
+        *((how, "send-failed") for how in ("abort_transaction", "revoked", "another", ProducerFenced("it"))),
+        (KafkaTimeoutError(), "send-unsettled"),
     ],
 )
-async def test_r7_a_transaction(committing: Committing, how: str, error: Exception | None, code: str) -> None:
+async def test_r7_a_transaction(committing: Committing, how: str | Exception, code: str) -> None:
     """Nobody reads what one has sent that is not committed: the open snapshot fails, and the seqs are given again. Of a
-    time-out nobody knows what came. Faust is notified of what its client raises."""
-    epoch, committing.error = committing.driver.snapshot(), error
-    with nullcontext() if error is None else pytest.raises(type(error)):
-        await committing.end(how)
+    commit that came to no end nobody knows what came."""
+    epoch = committing.driver.snapshot()
+    await committing.end(how)
     assert not committing.driver.machine.colours.busy
     assert [(it.epoch, it.code) for it in committing.driver.found(Abort)] == [(epoch, code)] * bool(code)
     sent = committing.driver.machine.colours.sent[THERE]
@@ -187,14 +178,21 @@ async def test_r7_a_transaction(committing: Committing, how: str, error: Excepti
     assert sent.next_seq == (0 if code == "send-failed" else 2)
 
 
-@pytest.mark.parametrize("step", STEPS)
-async def test_r15_a_fault_of_ours_in_how_a_commit_failed_does_not_hide_that(
-    committing: Committing, monkeypatch: pytest.MonkeyPatch, step: str
+async def test_r7_positions_in_a_transaction_carry_the_plan_of_a_restore(committing: Committing) -> None:
+    given = {TopicPartition("in", 0): 7}
+    committing.driver.restored.commit_note = lambda offsets: {**offsets, "noted": True}  # type: ignore[method-assign]
+    sending = asyncio.ensure_future(committing.producer.send_offsets_to_transaction(given, "app"))
+    await asyncio.sleep(0)
+    ((_, offsets, _),) = committing.producer._txn_manager._pending_txn_offsets
+    assert offsets == {TopicPartition("in", 0): (7, ""), "noted": True}
+    sending.cancel()
+
+
+async def test_r15_a_fault_of_ours_in_how_a_transaction_failed_does_not_hide_that(
+    committing: Committing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, stood_down = RuntimeError("ours"), []
     monkeypatch.setattr(committing.driver, "stand_down", lambda _, error: stood_down.append(error))
     monkeypatch.setattr("snapkafka.drivers.faust.outbound.producer.not_committed", Mock(side_effect=ours))
-    committing.error = ConnectionError()
-    with pytest.raises(ConnectionError):
-        await committing.end(step)
-    assert stood_down == [ours]
+    await committing.end(ConnectionError())
+    assert stood_down == [ours] and committing.producer._txn_manager.is_fatal_error()

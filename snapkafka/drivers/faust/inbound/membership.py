@@ -33,7 +33,7 @@ from snapkafka.protocol.records import ChangelogEnd, TopicPartition, WhyUnread
 
 from ...ledger import RETRY_S
 from ...patches import after
-from ...process import CLUSTER_AT_FAULT
+from ...process import CLUSTER_AT_FAULT, GOES_ON
 from ...reading import watch_positions
 from ..describe import internal_topics, runs_no_agents
 from ..restores import keep_metadata
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 #: What may pass; anything else is a fault of ours, or a client that we do not know.
 MAY_PASS: Final = (*CLUSTER_AT_FAULT, ConsumerStoppedError, NotReady)
-TRIES_AGAIN: Final = "this worker runs without snapshots, and tries again"
 
 #: What was assigned, but for positions, and the readers of each input.
 Assignment = tuple[InputsAssigned, Mapping[TopicPartition, tuple[str, ...]]]
@@ -108,9 +107,9 @@ class Membership:
             self._asking = driver.spawn(self._ask(*assignment_of(driver, self._consumer)))
             await asyncio.sleep(0)  # so the consumer is asked before Faust moves it
             await driver.follower.for_inputs(lambda: app.consumer_generation_id != generation)
-            transactions = None if driver.outgoing is None else driver.outgoing.transactions
-            if transactions is not None and app.consumer_generation_id == generation:  # else it begins anew
-                transactions.on_rebalanced(self._consumer)
+            # Else it begins anew.
+            if driver.outgoing is not None and app.consumer_generation_id == generation:
+                driver.outgoing.on_rebalanced(self._consumer)
         except Exception as error:
             driver.stand_down("to announce its inputs", error)
 
@@ -174,7 +173,7 @@ class Membership:
                 return await in_consumer(self._consumer, ask)
             except MAY_PASS as error:
                 if not self._said:
-                    self._driver.log_failed("to announce its inputs", error, TRIES_AGAIN)
+                    self._driver.log_failed("to announce its inputs", error, f"{GOES_ON}, and tries again")
                 self._said = True
             await asyncio.sleep(RETRY_S)
 
@@ -191,11 +190,10 @@ def assignment_of(driver: FaustDriver, consumer: Any) -> Assignment:
         for tp, table in recovery.tp_to_table.items()
         if tp in recovery.active_tps
     ]
-    client = getattr(getattr(consumer, "_thread", None), "_consumer", None)
-    member = getattr(getattr(client, "_coordinator", None), "member_id", "")
+    coordinator = getattr(consumer._thread._consumer, "_coordinator", None)  # without a group it has no id
     assigned = InputsAssigned(
         generation=app.consumer_generation_id,
-        member=member if isinstance(member, str) else "",  # the client may keep it elsewhere
+        member=getattr(coordinator, "member_id", ""),
         inputs=(),
         changelogs=tuple(sorted(changelogs, key=lambda end: (end.topic, end.partition))),
     )

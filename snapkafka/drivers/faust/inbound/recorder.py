@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Recorder:
-    """The recorder of one app. It is created once the app is configured, and takes items from then on."""
+    """The recorder of one app."""
 
     def __init__(self, driver: FaustDriver) -> None:
         self._driver = driver

@@ -10,8 +10,8 @@ Faust reports when a stream takes a record out of its queue, and mostly when it 
   acknowledged during another event, that event did its work.
 - A record at which an agent raised an error ends when the agent is restarted or takes the next record.
 
-`app.sensors` notifies every sensor of everything, some ten times per event. So ours is not one of them: three of its
-methods are replaced, which streams take when they are created.
+`app.sensors` notifies every sensor of everything, some ten times per event. So ours is not one of them: each stream is
+given two methods of ours in the place of those which it has taken from there (`streams`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from ..driver import FaustDriver
 
 RUNS: Final = "to record which events run"
-#: Patched of `app.sensors`.
-OF_STREAMS: Final = ("on_stream_event_in", "on_stream_event_out", "on_message_out")
 #: A stream that no agent reads.
 OUTSIDE: Final = "stream"
 #: Events that have asked and are over are forgotten when there are so many more than run.
@@ -85,16 +83,9 @@ class Events:
         self._asked: dict[Cause, None] = {}  # events that wait, or have waited, for a reply
         self._replies: Any = None  # Faust's reply consumer
         self.streams: WeakSet[Any] = WeakSet()
-        self._notify_in: Callable[..., Any]
-        self._notify_out: Callable[..., Any]
-        self._notify_acked: Callable[..., Any]
-
-    def attach(self, sensors: Any) -> None:
-        self._notify_in, self._notify_out, self._notify_acked = (
-            getattr(sensors, name) for name in OF_STREAMS
-        )
-        for name, ours in zip(OF_STREAMS, (self.event_in, self.event_out, self.message_out), strict=True):
-            setattr(sensors, name, ours)
+        sensors = driver.app.sensors
+        self._notify_in: Callable[..., Any] = sensors.on_stream_event_in
+        self._notify_out: Callable[..., Any] = sensors.on_stream_event_out
 
     def note(self, what: Callable[..., None], *args: Any) -> None:
         """Note something, in the midst of the app's own work (R15)."""
@@ -186,14 +177,10 @@ class Events:
                     self._reads.note_threads()
                 if actions := self._machine.event_ended(current):
                     self._driver.do(actions)
+            if self.parked and event.message.acked:
+                self.acknowledged(tp, offset)
         except Exception as error:
             self._driver.stand_down(RUNS, error)
-
-    def message_out(self, tp: Any, offset: int, message: Any) -> None:
-        """Note that the last agent has acknowledged a record."""
-        self._notify_acked(tp, offset, message)
-        if self.parked:  # asked here, too: it hardly ever is so
-            self.note(self.acknowledged, tp, offset)
 
     def _out_of_buffer(self, reading: StreamRecords, place: Place, cause: Cause | None) -> None:
         waiting = reading.waiting.get(place)
@@ -203,8 +190,6 @@ class Events:
                 self._skip(reading, place)
         elif place in reading.batch and not reading.by_hand and cause is None:
             self._end(reading.batch.pop(place)[0])
-        elif cause is None:
-            self.acknowledged(*place)
 
     def left(self, reading: StreamRecords) -> None:
         """Note that the agent has asked for the next record, or was started again."""

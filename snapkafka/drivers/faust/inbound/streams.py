@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Hashable
 from functools import cache
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from ...patches import after
-from .running_events import OF_STREAMS, OUTSIDE, Events, StreamRecords, agent_of, topics_of
+from .running_events import OUTSIDE, Events, StreamRecords, agent_of, topics_of
 
 if TYPE_CHECKING:
     from ..driver import FaustDriver
@@ -28,8 +27,6 @@ def watch_streams(driver: FaustDriver) -> None:
     app, events = driver.app, driver.events
     for stream in [node.data for node in app.beacon.traverse() if isinstance(node.data, StreamT)]:
         _watch(events, stream)
-        for name in OF_STREAMS:
-            setattr(stream, f"_{name}", getattr(app.sensors, name))
     after(driver, app, "stream", lambda made, *_, **__: _watch(events, made), "to watch a stream")
 
 
@@ -42,6 +39,7 @@ def _watch(events: Events, stream: Any) -> None:
 def _adopt(events: Events, stream: Any, name: str) -> None:
     stream.reading, stream.watched_by = StreamRecords(name), events
     stream.reading.by_hand = not stream.enable_acks
+    stream._on_stream_event_in, stream._on_stream_event_out = events.event_in, events.event_out
     events.streams.add(stream)
 
 
@@ -67,14 +65,10 @@ def _watched(cls: Hashable) -> Any:
             self.watched_by.note(_adopt, self.watched_by, new, self.reading.name)
             return new
 
-        def noack(self) -> Any:
-            new = super().noack()
-            new.__class__ = _by_hand(new.__class__)
-            return new
-
         def __aiter__(self) -> Any:
             self.watched_by.note(self.watched_by.left, self.reading)  # an agent that raised begins again
-            return super().__aiter__()
+            found = super().__aiter__()
+            return _acknowledged_by_hand(self, found) if self.reading.by_hand else found
 
     def taking(name: str, *, by_hand: bool) -> Callable[..., Any]:
         take = getattr(base, name)
@@ -82,32 +76,19 @@ def _watched(cls: Hashable) -> Any:
 
     for name, by_hand in BATCHES.items():
         setattr(Watched, name, taking(name, by_hand=by_hand))
-    return _named_like(Watched, base)
+    for name in ("__name__", "__qualname__", "__module__"):  # logs name streams by their class
+        setattr(Watched, name, getattr(base, name))
+    return Watched
 
 
-@cache
-def _by_hand(cls: Hashable) -> Any:
-    """Return a subclass for streams whose agents acknowledge by hand: Faust then notifies no sensor when such an agent
-    asks for the next record, but drops its reference to the current one."""
-    base: Any = cls
-
-    class ByHand(base):
-        _current_event: Any = None
-
-        def set_current_event(self, event: Any) -> None:
-            self._current_event = event
-            if event is None:
-                self.watched_by.note(self.watched_by.left, self.reading)
-
-        current_event = property(attrgetter("_current_event"), set_current_event)
-
-    return _named_like(ByHand, base)
-
-
-def _named_like(new: type, cls: type) -> type:
-    """Give a class the name of another: logs name streams by their class."""
-    new.__name__, new.__qualname__, new.__module__ = cls.__name__, cls.__qualname__, cls.__module__
-    return new
+async def _acknowledged_by_hand(stream: Any, inner: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+    """Yield the records of a stream, and report when its agent asks for the next one: Faust notifies no sensor then."""
+    try:
+        async for value in inner:
+            yield value
+            stream.watched_by.note(stream.watched_by.left, stream.reading)
+    finally:
+        await inner.aclose()
 
 
 async def _batches(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +19,7 @@ import faust.app.base
 import faust.topics
 import faust.transport.drivers.aiokafka as transport
 import faust.transport.producer
+from aiokafka.producer.transaction_manager import TransactionManager, TransactionState
 from faust.topics import Topic
 from faust.types import tuples
 from mode.utils.futures import StampedeWrapper
@@ -27,18 +27,19 @@ from mode.utils.futures import StampedeWrapper
 from snapkafka.protocol import SendOutcome, TopicPartition
 
 from ...aio_client import AioClient, is_from
-from ...patches import contained, watch_made
-from ...sends import RECORDING, Transaction, Unacknowledged, Waiting, not_committed
+from ...patches import after, contained
+from ...sends import ABORTED, RECORDING, Transaction, Unacknowledged, Waiting, not_committed
 from ..describe import in_transactions
 
 if TYPE_CHECKING:
     from ..driver import FaustDriver
 
-#: Faust logs each record here, and so.
+#: Faust logs each record here.
 _faust_log: Final = logging.getLogger("faust.topics")
-SENT: Final = "send: topic=%r k=%r v=%r timestamp=%r partition=%r"
 #: The size of a key or a value, also of one that is no bytes.
 _size_of: Final[Any] = getattr(tuples, "_get_len", None)
+#: The next producer with its transactional id aborts it.
+LEFT_OPEN: Final = Unacknowledged(SendOutcome.ABORTED, "its transaction was left open")
 #: Where a message in the buffer has its effect.
 EFFECT: Final = "_snapkafka_effect"
 
@@ -50,7 +51,7 @@ class OutgoingRecords:
     def __init__(self, driver: FaustDriver, producer: Any) -> None:
         self._driver, self._machine, self._sends = driver, driver.machine, driver.sends
         self._producer = producer
-        self.transactions = Transactions(driver) if in_transactions(driver.app) else None
+        self._open: dict[str, Transaction] = {}  # by transactional id
         self._client: AioClient | None = None
         buffer = producer.buffer
         self._put, self._send_buffered = buffer.put, buffer._send_pending
@@ -59,21 +60,35 @@ class OutgoingRecords:
         self._outside = copy_context()  # as Faust's task, what it calls back is in no event
         self._listeners: Any = getattr(producer._send_on_produce_message, "__self__", None)
         self._passes = (
-            self.transactions is None
+            not in_transactions(driver.app)
             and producer.allow_headers
             and all(is_from(it, faust.transport.producer) for it in (buffer.put, buffer._send_pending))
             and is_from(producer.send, transport)
             and all(is_from(it, faust.topics) for it in (Topic.publish_message, Topic._on_published))
         )
         buffer.put, buffer._send_pending = self.put, self.send_buffered
-        what, existing = "to stamp what is sent", producer._producer
-        watch_made(driver, producer, "_new_producer", self._watch, what, existing)
+        after(driver, producer, "_new_producer", self._watch, "to stamp what is sent")
+        if producer._producer is not None:
+            self._watch(producer._producer)
 
     def _watch(self, made: Any, transactional_id: str | None = None) -> None:
         if transactional_id is None:
             self._client = AioClient(made, self._sends)
-        elif self.transactions is not None:
-            AioClient(made, self._sends, self.transactions.watch(transactional_id, made))
+            return
+        if transactional_id in self._open:
+            self._open[transactional_id].ended(LEFT_OPEN)
+        manager = made._txn_manager
+        manager.__class__ = WatchedTransactions
+        manager._driver, manager.sent = self._driver, Transaction(self._sends)
+        self._open[transactional_id] = manager.sent
+        AioClient(made, self._sends, manager.sent)
+
+    def on_rebalanced(self, consumer: Any) -> None:
+        """Fail the open transactions of partitions that are assigned to others after a rebalance: they are never
+        committed, though Faust may keep the producer."""
+        ours = consumer.transactions._tps_to_transactional_ids(consumer.assignment()) if self._open else ()
+        for name in self._open.keys() - ours:
+            self._open[name].ended(LEFT_OPEN)
 
     def client(self) -> AioClient | None:
         """Return aiokafka's producer, while there is one."""
@@ -115,7 +130,8 @@ class OutgoingRecords:
                 setattr(fut, EFFECT, self._sends.enter())
             else:  # notify the objects that Faust notifies when it takes a message out of its buffer
                 producer, topic, key, value = self._producer, channel.topics[0], message.key, message.value
-                _faust_log.debug(SENT, topic, key, value, at, message.partition)
+                text = "send: topic=%r k=%r v=%r timestamp=%r partition=%r"  # as Faust does
+                _faust_log.debug(text, topic, key, value, at, message.partition)
                 try:
                     state = producer.app.sensors.on_send_initiated(
                         producer, topic, message=message, keysize=_size_of(key), valsize=_size_of(value)
@@ -188,72 +204,34 @@ def skip_producer_guard(driver: FaustDriver) -> None:
     app.maybe_start_producer = at_hand
 
 
-class Transactions:
-    """The open transactions of one app's producer, which has one of aiokafka's per transactional id.
+class WatchedTransactions(TransactionManager):
+    """Aiokafka's state of the transactions of one producer. Faust has one per transactional id.
 
     Sends in them are acknowledged when their transaction is committed. Faust keeps one open per number of a destination
     partition, and commits it with positions of inputs whenever it commits. We wait for that and commit nothing
     ourselves: without positions, work that Faust would have undone would run again. Until then no cut for which its
-    sends are white is reported (R7). If a transaction is aborted, cannot be committed, or is left open by a producer
-    that stops, all its sends have failed; if the outcome of a commit is unknown, so is that of its sends.
+    sends are white is reported (R7). If a transaction is aborted, or left open by a producer that stops, its sends have
+    failed; if the outcome of a commit is unknown, so is theirs.
+
+    Attributes:
+        sent: what was sent in the open one.
     """
 
-    def __init__(self, driver: FaustDriver) -> None:
-        self._driver = driver
-        self._open: dict[str, Transaction] = {}  # by transactional id
+    _driver: FaustDriver
+    sent: Transaction
 
-    def on_rebalanced(self, consumer: Any) -> None:
-        """Fail the open transactions of partitions that are assigned to others after a rebalance: they are never
-        committed, though Faust may keep the producer. The next owner aborts them."""
-        ours = consumer.transactions._tps_to_transactional_ids(consumer.assignment())
-        for name in self._open.keys() - ours:
-            self._open[name].ended(_undone("its partition was revoked, and the transaction left open"))
+    def add_offsets_to_txn(self, offsets: Any, group_id: str) -> Any:
+        """Commit positions in the open one."""
+        noted = self._driver.note("to keep metadata", self._driver.restored.commit_note, offsets)
+        return super().add_offsets_to_txn(offsets if noted is None else noted, group_id)
 
-    def watch(self, name: str, producer: Any) -> Transaction:
-        """Return what holds the sends of a producer, and end that with each of its transactions."""
-        sent = self._open[name] = Transaction(self._driver.sends)
-        add_positions = self._ending(sent, producer.send_offsets_to_transaction, None, goes_on=True)
+    def complete_transaction(self) -> None:
+        """End the open one: the broker has committed or aborted it."""
+        failure = ABORTED if self.state is TransactionState.ABORTING_TRANSACTION else None
+        super().complete_transaction()
+        self._driver.note(RECORDING, self.sent.ended, failure)
 
-        async def with_positions(offsets: Any, group_id: str) -> None:
-            """Commit positions as Faust does."""
-            noted = self._driver.note("to keep metadata", self._driver.restored.commit_note, offsets)
-            await add_positions(offsets if noted is None else noted, group_id)
-
-        producer.commit_transaction = self._ending(sent, producer.commit_transaction, None)
-        aborted = _undone("its transaction was aborted")
-        producer.abort_transaction = self._ending(sent, producer.abort_transaction, aborted)
-        left_open = _undone("its producer stopped and left the transaction open")
-        producer.stop = self._ending(sent, producer.stop, left_open)
-        producer.send_offsets_to_transaction = with_positions
-        return sent
-
-    def _ending(
-        self,
-        sent: Transaction,
-        end: Callable[..., Awaitable[None]],
-        failure: Unacknowledged | None,
-        *,
-        goes_on: bool = False,
-    ) -> Callable[..., Awaitable[None]]:
-        """Return what ends a transaction the way Faust wants it; Faust lets nothing into it meanwhile. `failure`: why
-        its sends do not count; None: they do, if this succeeds. `goes_on`: it ends only if this fails."""
-
-        async def ended(*args: Any) -> None:
-            raised = None
-            try:
-                await end(*args)
-            except BaseException as error:
-                raised = error
-                raise
-            finally:
-                try:
-                    if raised is not None or not goes_on:
-                        sent.ended(failure or (None if raised is None else not_committed(raised)))
-                except Exception as error:
-                    self._driver.stand_down(RECORDING, error)
-
-        return ended
-
-
-def _undone(why: str) -> Unacknowledged:
-    return Unacknowledged(SendOutcome.ABORTED, why)
+    def fatal_error(self, exc: BaseException) -> None:
+        """End the open one: this producer is of no use any more."""
+        super().fatal_error(exc)
+        self._driver.note(RECORDING, lambda: self.sent.ended(not_committed(exc)))

@@ -15,9 +15,9 @@ from snapkafka.units import duration_ms
 from snapkafka.wire import headers as wire
 
 from ...patches import after
-from ..describe import in_transactions, of_sets
+from ..describe import in_transactions
 from ..support import in_consumer
-from .reads import USED, is_fixed, reporting
+from .reads import USED, attach, is_fixed
 
 if TYPE_CHECKING:
     from ..driver import FaustDriver
@@ -75,24 +75,12 @@ class Tables:
 
     def attach(self) -> None:
         """Patch the tables: all are defined by now, and no store is open."""
-        from faust.stores.base import SerializedStore
-
         for table in self._driver.app.tables.values():
-            sets = of_sets(table)
-            if sets:  # a table of sets notifies no sensor
-                changed = lambda _, key, *__, table=table: self._reads.touched(table, key, write=True)  # noqa: E731
-                after(self._driver, table.data, "send_changelog_event", changed, USED)
             if table.window is not None and table.window.expires is not None:
                 # Faust removes expired windows from the store without a notification: each is a write.
                 popped = lambda _, key, *__, table=table: self._reads.touched_by(None, table, key)  # noqa: E731
                 after(self._driver, table.data, "pop", popped, USED)
-            table.reads, table.changelogs, table.of_sets = self._reads, self, sets
-            table.restored = self._driver.restored
-            #: Does it hand out the objects that it keeps, and has it any that can change?
-            table.keeps_objects = sets or not isinstance(table.data, SerializedStore)
-            table.in_place = sets
-            self._reads.attach(table)
-            table.__class__ = reporting(table.__class__, of_sets=sets)
+            attach(self._driver, table)
 
     # -- changelogs -----------------------------------------------------------------------------------------------
 
@@ -134,8 +122,8 @@ class Tables:
 
     # -- what the class of tables calls -------------------------------------------------------------------------------
 
-    def to_apply(self, table: Any, batch: list[Any]) -> list[Any]:
-        """Return the records of a batch that are applied to a table."""
+    def to_apply(self, batch: list[Any]) -> list[Any]:
+        """Return the records of a batch that are applied to its table."""
         if self._void:
             places = [(event.message.tp, event.message.offset) for event in batch]
             batch = [event for event, at in zip(batch, places, strict=True) if at not in self._void]

@@ -1,18 +1,17 @@
 """The reads of tables by running events, the first one and later ones (R6).
 
-Faust's sensors see a look-up by key: each table's own three are replaced. All other reads are reported from here:
-tables as a whole, views and iterators, and values that an event can see change while it holds them. Such values are the
-objects of a table in memory (a list or a record is the same object for all readers), and the sets of a table of sets. A
-table in RocksDB decodes a new object for each look-up.
+A table is given a subclass when it is attached, with the layout of the original one: it derives from that alone. It
+sees look-ups by key and writes, tables read as a whole, views and iterators, and values that an event can see change
+while it holds them. Such values are the objects of a table in memory (a list or a record is the same object for all
+readers), and the sets of a table of sets. A table in RocksDB decodes a new object for each look-up.
 
 A table may be read in another thread than the loop's: the moment of the loop is unknown then, so it counts as a read by
 all running events, held until they end. It is also reported by name, as a thread may pass what it has read to events
 that start later, and no hook sees that. The loop processes such reads before anything is sent and before any event
 ends, even if the event blocks the loop while it waits for the thread.
 
-A table is given a subclass when it is attached, with the layout of the original one: it derives from that alone. A view
-may be kept as long as its owner likes, and reads the table whenever it is used: so whoever uses one holds the table
-(R6). After a fault of ours they are plain views (R15).
+A view may be kept as long as its owner likes, and reads the table whenever it is used: so whoever uses one holds the
+table (R6). After a fault of ours they are plain views (R15).
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ import fractions
 import operator
 import threading
 import uuid
-from collections.abc import Callable, Hashable, ItemsView, KeysView, Mapping, ValuesView
-from functools import cache
+from collections.abc import Callable, ItemsView, KeysView, Mapping, ValuesView
 from threading import get_ident
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from snapkafka.protocol.colours import Cause
 
-from ...patches import after, contained
+from ...patches import contained
+from ..describe import of_sets
 
 if TYPE_CHECKING:
     from ..driver import FaustDriver
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 USED: Final = "to record how a table is used"
-#: Patched of each table.
-GET, SET, DEL = "_sensor_on_get", "_sensor_on_set", "_sensor_on_del"
 
 #: Objects of these types never change.
 FIXED: Final[frozenset[type]] = frozenset(
@@ -61,9 +58,6 @@ def is_fixed(value: Any) -> bool:
     return kind in (tuple, frozenset) and all(map(is_fixed, value))
 
 
-#: By these a table changes as a whole, without a record.
-CHANGES: Final = ("on_rebalance", "on_recovery_completed")
-
 Uses = Mapping[str, Callable[..., Any]]
 
 
@@ -82,49 +76,6 @@ class Reads:
     def note(self, what: Callable[..., T], *args: Any) -> T | None:
         """Note something, in the midst of the app's own work (R15); None after a fault of ours."""
         return self._driver.note(USED, what, *args)
-
-    # -- what stands in for a table's calls of its sensors ------------------------------------------------------------
-
-    def attach(self, table: Any) -> None:
-        """Patch a table, which has the methods of `app.sensors` from its creation on."""
-        setattr(table, GET, self._on_get(getattr(table, GET)))
-        setattr(table, SET, self._on_set(getattr(table, SET)))
-        after(self._driver, table, DEL, lambda _, table, key: self.touched(table, key, write=True), USED)
-
-    def _on_get(self, notify: Any) -> Any:
-        machine, driver = self._machine, self._driver
-
-        def table_get(table: Any, key: Any) -> None:
-            notify(table, key)
-            try:
-                if table.in_place or machine.colours.tearing or get_ident() != driver.thread:
-                    self.note_lookup(table, key)
-            except Exception as error:
-                self._driver.stand_down(USED, error)
-
-        return table_get
-
-    def _on_set(self, notify: Any) -> Any:
-        machine, driver = self._machine, self._driver
-
-        def table_set(table: Any, key: Any, value: Any) -> None:
-            notify(table, key, value)
-            try:
-                if machine.colours.tearing or get_ident() != driver.thread:
-                    self.touched(table, key, write=True)
-                if (
-                    type(value) not in FIXED
-                    and table.keeps_objects
-                    and not driver.absent
-                    and not is_fixed(value)
-                ):
-                    table.in_place = True  # its writer still holds the object, and others are handed it
-                    if get_ident() == driver.thread:
-                        self._held(table, key)
-            except Exception as error:
-                self._driver.stand_down(USED, error)
-
-        return table_set
 
     # -- keys ---------------------------------------------------------------------------------------------------
 
@@ -147,9 +98,10 @@ class Reads:
         if not table.in_place or self._driver.absent:
             self.touched(table, key)
         elif get_ident() == self._driver.thread or not self._elsewhere(table, key, write=False):
-            self._held(table, key)
+            self.held(table, key)
 
-    def _held(self, table: Any, key: Any) -> None:
+    def held(self, table: Any, key: Any) -> None:
+        """Note that the event running here holds a value that can change in place."""
         cause = self._driver.events.cause()
         if cause is not None:
             torn = self._machine.colours.hold(cause, table.name, key, unrecorded=not table.of_sets)
@@ -211,10 +163,85 @@ class Reads:
 # -- the classes of tables ---------------------------------------------------------------------------------------------
 
 
-@cache
-def reporting(cls: Hashable, *, of_sets: bool) -> Any:
-    """Return a subclass of a class of tables that reports reads, with its name."""
-    original: Any = cls
+def attach(driver: FaustDriver, table: Any) -> None:
+    """Give a table a subclass of its class that reports reads, writes and what comes in by its changelog."""
+    from faust.stores.base import SerializedStore
+
+    original: Any = table.__class__
+    table.reads, table.of_sets = driver.reads, of_sets(table)
+    #: Does it hand out the objects that it keeps, and has it any that can change?
+    table.keeps_objects = table.of_sets or not isinstance(table.data, SerializedStore)
+    table.in_place = table.of_sets
+    members = {name: getattr(original, name) for name in ("__qualname__", "__module__")}
+    members |= _used(driver.reads, original, of_sets=table.of_sets)
+    ours: tuple[Any, ...] = (*_hot(driver, original), *_coming_in(driver, original))
+    members |= {function.__name__: function for function in ours}
+    table.__class__ = type(original)(original.__name__, (original,), members)
+
+
+def _hot(driver: FaustDriver, original: Any) -> Any:
+    """Return the methods through which each use of one key passes."""
+    reads, machine = driver.reads, driver.machine
+    get, send = original.on_key_get, original.send_changelog
+
+    def on_key_get(self: Any, key: Any) -> None:
+        get(self, key)
+        try:
+            if self.in_place or machine.colours.tearing or get_ident() != driver.thread:
+                reads.note_lookup(self, key)
+        except Exception as error:
+            driver.stand_down(USED, error)
+
+    def send_changelog(
+        self: Any,
+        partition: Any,
+        key: Any,
+        value: Any,
+        key_serializer: Any = None,
+        value_serializer: Any = None,
+    ) -> Any:
+        """Send a change: each write of a key, and each operation on a set, is one."""
+        sent = send(self, partition, key, value, key_serializer, value_serializer)
+        try:
+            if machine.colours.tearing or get_ident() != driver.thread:
+                # The key of an operation follows that.
+                reads.touched(self, key[1] if self.of_sets else key, write=True)
+            may_change = type(value) not in FIXED and self.keeps_objects and not self.of_sets
+            if may_change and not driver.absent and not is_fixed(value):
+                self.in_place = True  # its writer still holds the object, and others are handed it
+                if get_ident() == driver.thread:
+                    reads.held(self, key)
+        except Exception as error:
+            driver.stand_down(USED, error)
+        return sent
+
+    return on_key_get, send_changelog
+
+
+def _coming_in(driver: FaustDriver, original: Any) -> Any:
+    """Return the methods through which a changelog and a store come in."""
+    reads, tables = driver.reads, driver.tables
+
+    async def on_changelog_event(self: Any, event: Any) -> None:
+        if reads.note(tables.comes_in, self, event) is not False:
+            await original.on_changelog_event(self, event)
+
+    def apply_changelog_batch(self: Any, batch: Any) -> Any:
+        batch = list(batch)
+        applied = reads.note(tables.to_apply, batch)
+        return original.apply_changelog_batch(self, batch if applied is None else applied)
+
+    def persisted_offset(self: Any, tp: Any) -> Any:
+        driver.restored.renew_store(self, tp)
+        offset = original.persisted_offset(self, tp)
+        reads.note(tables.store_asked, tp, offset)
+        return offset
+
+    return on_changelog_event, apply_changelog_batch, persisted_offset
+
+
+def _used(reads: Reads, original: Any, *, of_sets: bool) -> dict[str, Any]:
+    """Return the methods by which a table is used as a whole, or changes as a whole, by their names."""
 
     def clone(self: Any, **options: Any) -> Any:
         return original(**{**self.info(), **options})  # nobody has attached that one
@@ -223,7 +250,7 @@ def reporting(cls: Hashable, *, of_sets: bool) -> Any:
         does = getattr(original, name)
 
         def noted(self: Any, *args: Any) -> Any:
-            self.reads.note(note, self.reads, self, *args)
+            reads.note(note, self, *args)
             return does(self, *args)
 
         return noted
@@ -233,47 +260,27 @@ def reporting(cls: Hashable, *, of_sets: bool) -> Any:
 
         def view(self: Any) -> Any:
             found = make(self)
-            noting_one = self.reads.note(kind, found, self)
+            noting_one = reads.note(kind, found, self)
             return found if noting_one is None else noting_one
 
         return view
 
-    async def on_changelog_event(self: Any, event: Any) -> None:
-        if self.reads.note(self.changelogs.comes_in, self, event) is not False:
-            await original.on_changelog_event(self, event)
-
-    def apply_changelog_batch(self: Any, batch: Any) -> Any:
-        batch = list(batch)
-        applied = self.reads.note(self.changelogs.to_apply, self, batch)
-        return original.apply_changelog_batch(self, batch if applied is None else applied)
-
-    def persisted_offset(self: Any, tp: Any) -> Any:
-        self.restored.renew_store(self, tp)
-        offset = original.persisted_offset(self, tp)
-        self.reads.note(self.changelogs.store_asked, tp, offset)
-        return offset
-
-    def changing(name: str) -> Callable[..., Any]:
+    def changing(name: str) -> Callable[..., Any]:  # without a record
         change = getattr(original, name)
 
         async def changed(self: Any, *args: Any, **options: Any) -> None:
             try:
                 await change(self, *args, **options)
             finally:  # also if it fails half-way
-                self.reads.rewritten(self)
+                reads.rewritten(self)
 
         return changed
 
-    comes_in: tuple[Any, ...] = (on_changelog_event, apply_changelog_batch, persisted_offset)
-    members: dict[str, Any] = {function.__name__: function for function in comes_in}
-    members |= {name: changing(name) for name in CHANGES}
-    members |= {"clone": clone, "__contains__": noting("__contains__", Reads.touched)}
-    members |= {name: noting(name, Reads.hold_whole) for name in ("__iter__", "__len__", "copy")}
+    members = {name: changing(name) for name in ("on_rebalance", "on_recovery_completed")}
+    members |= {name: noting(name, reads.hold_whole) for name in ("__iter__", "__len__", "copy")}
     members |= {name: viewed(name, kind) for name, kind in VIEWS.items()}
-    if of_sets:
-        members["__getitem__"] = noting("__getitem__", Reads.note_lookup)
-    same = {name: getattr(original, name) for name in ("__qualname__", "__module__")}
-    return type(original)(original.__name__, (original,), members | same)
+    members |= {"clone": clone, "__contains__": noting("__contains__", reads.touched)}
+    return members | ({"__getitem__": noting("__getitem__", reads.note_lookup)} if of_sets else {})
 
 
 #: What a view does with the whole table. Whether a key is in it is a look-up by that key.
