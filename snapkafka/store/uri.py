@@ -27,13 +27,11 @@ def canonical(uri: str) -> str:
     """
     parts = _split(uri)
     if "://" not in uri or parts.scheme == "file":
-        path = unquote(parts.path) if parts.scheme == "file" and "://" in uri else uri
+        path = unquote(parts.path) if parts.scheme == "file" else uri
         try:
             return str(expand_home(path).resolve())
         except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a character that no path has
-            raise StorageError(
-                "the path of the storage cannot be resolved", hint="check its links"
-            ) from error
+            raise StorageError("the storage's path cannot be resolved", hint="check its links") from error
     if found := AMBIGUOUS.search(uri.partition("://")[2]):
         raise StorageError(
             f"the URI of the storage has {found[0]!r}, which is ambiguous there",
@@ -55,6 +53,8 @@ def _split(uri: str) -> SplitResult:
         raise StorageError(
             "the URI of the storage has a host or bucket that is invalid", hint="write SCHEME://BUCKET/PREFIX"
         ) from None
+    if parts.scheme == "file" and "://" not in uri:
+        raise StorageError(f"storage {uri} is neither path nor URI", hint="write file:///a/path or /a/path")
     if parts.password:
         raise StorageError(
             f"storage {parts.scheme}://...@{parts.hostname} holds a secret, and a URI is written down",

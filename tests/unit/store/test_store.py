@@ -379,7 +379,7 @@ def test_paths_and_uris_are_the_same(tmp_path: Path, bucket: Store) -> None:
 
 
 SECRET = ("s3a://me:hidden@bucket/x", "file://me:hidden@host/x")
-NO_URI = ("s3://[x", "s3://me:hidden@a\u2100b/x", "file://[x/y", "//[x")
+NO_URI = ("s3://[x", "s3://me:hidden@a\u2100b/x", "file://[x/y", "//[x", "file:/x")
 
 
 @pytest.mark.parametrize(
