@@ -1,5 +1,6 @@
 """The example DAGs on a real Airflow, against a real system under load: `airflow dags test`, in its own environment."""
 
+import contextlib
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +17,8 @@ import pytest
 
 from snapkafka.protocol import SnapshotView
 from snapkafka.testing import wait_until
-from tests.e2e.parts import Live, assemble, live, white_after_the_marker
+from tests.e2e.parts import Live, live, white_after_the_marker
+from tests.marked import marked
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
 
@@ -69,37 +72,24 @@ class Airflow:
         """Run a task of a run again, as a retry does."""
         return self.run("tasks", "test", "snapkafka_daily_full", task, run_id)
 
-    def jobs(self) -> list[psutil.Process]:
-        """Processes of Spark jobs on the system's broker, their JVMs too."""
+    def jobs(self) -> list[str]:
+        """The names of the processes of the Spark job."""
         found = []
-        for process in psutil.process_iter(["cmdline"]):
-            line = process.info["cmdline"] or ()
-            fd = next((part.rpartition("/")[2] for part in line if part.startswith("--spec=/dev/fd/")), "")
-            if "snapkafka.assembly" not in line or not fd:
-                continue
-            try:
-                options = Path(f"/proc/{process.pid}/fd/{fd}").read_text("utf-8")
-            except OSError:  # it has ended
-                continue
-            if self.system.bootstrap in options:
-                found += [process, *process.children(recursive=True)]
+        for each in marked(self.home):
+            with contextlib.suppress(psutil.Error):
+                line = " ".join(each.cmdline())
+                if "snapkafka.assembly" in line or "spark" in line:
+                    found.append(each.name())
         return found
 
     def end_in_assembly(self, number: signal.Signals, *arguments: str) -> None:
         """Start a command of Airflow, and signal it once Spark's JVM runs: nothing of that job is left."""
-        process, jobs = self.start(*arguments), list[psutil.Process]()
-
-        def runs() -> bool:
-            jobs[:] = self.jobs()
-            return any(job.name() == "java" for job in jobs if job.is_running())
-
-        def gone() -> bool:
-            return not any(job.is_running() and job.status() != psutil.STATUS_ZOMBIE for job in jobs)
-
+        process = self.start(*arguments)
         try:
-            wait_until("the JVM of the Spark job", runs, timeout_s=300, system=self.system.system)
+            wait = partial(wait_until, system=self.system.system)
+            wait("the JVM of the Spark job", lambda: "java" in self.jobs(), timeout_s=300)
             os.kill(process.pid, number)
-            wait_until("the Spark job to end", gone, timeout_s=15)
+            wait("the Spark job to end", lambda: not self.jobs(), timeout_s=15)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -128,6 +118,7 @@ def airflow(system: Live, tmp_path: Path) -> Airflow:
         "AIRFLOW_CONN_SNAPKAFKA_DEFAULT": json.dumps(connection),
         "PATH": f"{AIRFLOW}:{os.environ['PATH']}",
         "PYTHONUNBUFFERED": "1",
+        "MARK": str(tmp_path / "airflow"),
     }
     made = Airflow(system, tmp_path / "airflow", environ)
     for command in (("db", "migrate"), ("dags", "reserialize")):
@@ -143,64 +134,48 @@ def is_good(view: SnapshotView) -> bool:
     return view.verdict is not None and view.verdict.verdict.startswith("VERIFIED")
 
 
-def test_the_hourly_dag_builds_on_a_full_snapshot_and_a_damaged_topic_fails_verification(
-    system: Live, airflow: Airflow, tmp_path: Path
-) -> None:
+def test_dags_build_on_each_other_and_survive_kills(system: Live, airflow: Airflow, tmp_path: Path) -> None:
     """One system for all of it, as it takes a minute to start: each part says what it shows."""
-    storage = tmp_path / "snapshots"
+    storage, daily = tmp_path / "snapshots", "snapkafka_daily_full"
 
-    # 1. The hourly DAG: trigger, captured (its trigger in line), assemble, verify, prune.
-    system.take("full", storage=str(storage))
-    assert assemble(system.bootstrap, system.namespace, ["full"], storage)
-    output = airflow.dag("snapkafka_hourly", "2026-05-02")
-    full, hourly = snapshots(system)
-    assert (full.trigger.type, hourly.trigger.type) == ("full", "incremental")
-    assert is_good(full) and is_good(hourly)
+    # 1. The daily DAG, and the hourly one: trigger, captured (its trigger in line), assemble, verify, prune.
+    for number, name in enumerate((daily, "snapkafka_hourly"), 1):
+        output = airflow.dag(name, f"2026-05-0{number}")
+        *_, taken = snapshots(system)
+        assert is_good(taken)
+        assert f"snapshot {taken.trigger.id} was captured" in output
+        assert f"removed 0 snapshots and 0 leftovers; {number} stay" in output
+        assert "state=success" in output
+    first, hourly = snapshots(system)
+    assert (first.trigger.type, hourly.trigger.type) == ("full", "incremental")
     manifest = json.loads((storage / f"{hourly.trigger.id}.json").read_text())
-    assert [parent["id"] for parent in manifest["parents"]] == [full.trigger.id], "it is incremental"
-    assert f"snapshot {hourly.trigger.id} was captured" in output
-    assert "removed 0 snapshots and 0 leftovers; 2 stay" in output
-    assert "state=success" in output
-
-    # 2. A record in the colour of a sender, after its marker: the task fails, with the very record in its log.
-    topic, partition, offset = white_after_the_marker(system, manifest["captured"])
-    output = airflow.dag("snapkafka_verify_again", "2026-05-03", snapshot_id=hourly.trigger.id)
-    assert f"{topic}[{partition}] offset {offset}" in output
-    assert f"snapshot {hourly.trigger.id} is INCONSISTENT" in output
-    assert "state=failed" in output
-
-
-def test_a_dag_is_killed_and_retried_and_nothing_is_left_or_done_twice(
-    system: Live, airflow: Airflow, tmp_path: Path
-) -> None:
-    """One system for all of it, as it takes a minute to start: each part says what it shows."""
-    # 1. The daily DAG: trigger, captured (its trigger in line), assemble, verify, prune.
-    daily = "snapkafka_daily_full"
-    output = airflow.dag(daily, "2026-05-01")
-    (first,) = snapshots(system)
-    assert is_good(first)
-    assert f"snapshot {first.trigger.id} was captured" in output
-    assert "removed 0 snapshots and 0 leftovers; 1 stay" in output
+    assert [parent["id"] for parent in manifest["parents"]] == [first.trigger.id], "it is incremental"
 
     # 2. Killed in the middle of assembly, by SIGTERM: no Spark job is left.
-    airflow.end_in_assembly(signal.SIGTERM, "dags", "test", daily, "2026-05-02")
+    airflow.end_in_assembly(signal.SIGTERM, "dags", "test", daily, "2026-05-03")
     run_id = airflow.output.split("run_id='")[1].split("'")[0]
-    _, second = snapshots(system)
+    *_, second = snapshots(system)
     assert second.verdict is None
+    ids = [view.trigger.id for view in (first, hourly, second)]
 
     # 3. Its trigger and its assembly tried again; the latter killed by SIGKILL: no Spark job is left, either.
     airflow.task("trigger", run_id)
-    assert [view.trigger.id for view in snapshots(system)] == [first.trigger.id, second.trigger.id]
+    assert [view.trigger.id for view in snapshots(system)] == ids
     airflow.end_in_assembly(signal.SIGKILL, "tasks", "test", daily, "assemble", run_id)
 
     # 4. Once more, to the end: one trigger, one snapshot, as its tables say, and nothing else lies there.
     airflow.task("assemble", run_id)
     output = airflow.task("verify", run_id)
-    _, second = snapshots(system)
+    *_, second = snapshots(system)
     assert second.trigger.attempt == 1
     assert is_good(second) and second.verdict is not None
-    assert f"snapshot {second.trigger.id} is {second.verdict.verdict}" in output
-    names = {first.trigger.id, second.trigger.id}
-    storage = tmp_path / "snapshots"
-    assert {json.loads(path.read_text())["id"] for path in storage.glob("*.json")} == names
-    assert len([path for path in storage.iterdir() if path.is_dir()]) == len(names)
+    assert f"snapshot {ids[-1]} is {second.verdict.verdict}" in output
+    assert {json.loads(path.read_text())["id"] for path in storage.glob("*.json")} == {*ids}
+    assert len([path for path in storage.iterdir() if path.is_dir()]) == len(ids)
+
+    # 5. A record in the colour of a sender, after its marker: the task fails, with the very record in its log.
+    topic, partition, offset = white_after_the_marker(system, manifest["captured"])
+    output = airflow.dag("snapkafka_verify_again", "2026-05-04", snapshot_id=hourly.trigger.id)
+    assert f"{topic}[{partition}] offset {offset}" in output
+    assert f"snapshot {hourly.trigger.id} is INCONSISTENT" in output
+    assert "state=failed" in output
