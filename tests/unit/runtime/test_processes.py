@@ -52,9 +52,9 @@ async def test_what_a_child_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyP
     async with asyncio.timeout(20):
         assert await run_child(python(code), print, env={**os.environ, "MARK": str(tmp_path)}) == 3
     left = marked(tmp_path)
-    assert bool(left) is leaves
     for each in left:
         each.kill()
+    assert bool(left) is leaves
 
 
 @pytest.mark.parametrize("code", [WAITS, IGNORES], ids=["waits", "ignores"])
