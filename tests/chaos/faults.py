@@ -34,6 +34,11 @@ STALL_S: Final = 1.0
 APPS: Final = ("accounts", "clearing")
 
 
+def start(live: Live, app: str) -> Worker:
+    """Start one more worker of an app of the demo."""
+    return live.system.start_worker(app, ENV, module=f"snapkafka.demo.{app}")
+
+
 class Faults:
     """Everything that can go wrong, each as a method that returns what it did it to."""
 
@@ -69,7 +74,7 @@ class Faults:
         gone = self.live.system.workers_of(app)
         for worker in gone:
             self.live.system.kill(worker)
-        started = [self.live.system.start_worker(app, ENV).name for _ in gone]
+        started = [start(self.live, app).name for _ in gone]
         return f"{', '.join(worker.name for worker in gone)}, for them {', '.join(started)}"
 
     def sleep(self) -> str:
@@ -79,7 +84,7 @@ class Faults:
     def join_and_leave(self) -> str:
         """One more worker; the oldest of its app leaves in order."""
         app = self.rng.choice(APPS)
-        joined = self.live.system.start_worker(app, ENV)
+        joined = start(self.live, app)
         leaving = self.live.system.workers_of(app)[0]
         self.live.system.interrupt(leaving)
         return f"{joined.name} joins, {leaving.name} leaves"
@@ -127,7 +132,7 @@ class Faults:
     def _replace(self, end: Callable[[Worker], object]) -> str:
         worker = self._any()
         end(worker)
-        return f"{worker.name}, for it {self.live.system.start_worker(worker.app, ENV).name}"
+        return f"{worker.name}, for it {start(self.live, worker.app).name}"
 
     def _any(self) -> Worker:
         return self.rng.choice(

@@ -1,7 +1,5 @@
 """A storm: faults one after the other, a snapshot asked for every second, and what became of each."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys
@@ -18,7 +16,7 @@ from snapkafka.protocol import SnapshotView
 from snapkafka.testing import wait_until
 from tests.e2e.parts import Live
 
-from .faults import ENV, Faults
+from .faults import Faults, start
 
 TTL_MS: Final = 5_000
 #: From one fault to the next; every fifth is a heavy one.
@@ -155,7 +153,7 @@ def _supervise(live: Live, found: Storm) -> None:
     for worker in [worker for worker in live.system.workers if worker.status is not None]:
         found.crashed.append(f"{worker.name}:\n{worker.last_lines(60)}")
         live.system.kill(worker)
-        live.system.start_worker(worker.app, ENV)
+        start(live, worker.app)
 
 
 def _do(faults: Faults, found: Storm, rng: random.Random, *, heavy: bool) -> None:

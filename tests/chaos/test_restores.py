@@ -8,8 +8,6 @@ twice. The input is known, so the end result is, too: tables of every kind, and 
 a cut and its restore.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

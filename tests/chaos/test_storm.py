@@ -1,7 +1,5 @@
 """Two minutes and a half of what happens on a cluster; `make chaos` has twenty; `SEED=n make chaos` is another one."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from dataclasses import replace
