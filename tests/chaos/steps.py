@@ -1,7 +1,5 @@
 """The steps of a cut and its report, taken from the types of actions and events, so that none is forgotten."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from snapkafka import protocol

@@ -1,8 +1,6 @@
 """Crash at any instant: the process is killed between each two steps of cut and closing, and started again each time,
 with a snapshot before and after each death."""
 
-from __future__ import annotations
-
 import re
 import signal
 from collections import Counter, defaultdict
