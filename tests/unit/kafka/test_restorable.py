@@ -67,9 +67,9 @@ def kept(ms: int) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("need", "holding", "log", "how", "until_ms"),
     [
-        # Of an input that has nothing unread yet, what comes is kept from now on.
+        # From its first unread record on; if there is none, from now on.
+        (INPUT, kept(HOUR), {"first_ms": CUT - 5 * MIN}, How.UNTIL, CUT + 55 * MIN),
         (INPUT, kept(HOUR), {}, How.UNTIL, NOW + HOUR),
-        # For ever.
         (INPUT, kept(-1), {"first_ms": CUT}, How.ALWAYS, None),
         (STATE, kept(FOR_EVER_MS + 1), {"first_ms": 0}, How.ALWAYS, None),
         # A changelog loses its oldest value first; of windows only those count that lived at the cut.
