@@ -98,7 +98,7 @@ def judged(live: Live, found: Storm, *, at_most: int) -> dict[int, tuple[Verdict
     observer = live.observer
     log = read_log(observer)
     after = [
-        next((epoch for epoch in found.captured if found.asked[epoch] >= fault.began_ms), None)
+        next((epoch for epoch in found.captured if found.began_ms[epoch] >= fault.began_ms), None)
         for fault in sorted(found.faults, key=lambda fault: not fault.heavy)
     ]
     chosen = dict.fromkeys(epoch for epoch in (*after, *found.captured) if epoch is not None)

@@ -1,5 +1,7 @@
 """A storm: faults one after the other, a snapshot asked for every second, and what became of each."""
 
+import asyncio
+import contextlib
 import random
 import subprocess
 import sys
@@ -7,11 +9,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from snapkafka.errors import TriggerRefusedError
+from snapkafka import ops
+from snapkafka.errors import SnapshotFailedError, TriggerRefusedError
 from snapkafka.protocol import SnapshotView
 from snapkafka.testing import wait_until
 from tests.e2e.parts import Live
@@ -22,6 +26,8 @@ TTL_MS: Final = 5_000
 #: From one fault to the next; every fifth is a heavy one.
 GAP_S: Final = 5.5
 HEAVY_EVERY: Final = 5
+#: The slowest answer: four attempts that time out, with the pauses between them.
+PATIENCE_S: Final = 60.0
 #: After a fault the next good snapshot comes within so many seconds (of when the fault is over).
 RECOVERY_S: Final = 15.0
 #: Python starts and imports Faust within so many seconds on a machine for which these times are meant, with the system
@@ -54,9 +60,10 @@ class Storm:
     """What happened."""
 
     faults: list[Fault] = field(default_factory=list)
-    asked: dict[int, int] = field(default_factory=dict)  # epoch -> when it was asked for, ms
+    asked: list[str] = field(default_factory=list)  # ids; each may take several attempts
     refused: list[tuple[int, str]] = field(default_factory=list)  # pre-flight: when, why
-    views: dict[int, SnapshotView] = field(default_factory=dict)
+    views: dict[int, SnapshotView] = field(default_factory=dict)  # every attempt, by its epoch
+    began_ms: dict[int, int] = field(default_factory=dict)  # epoch -> when it was triggered
     captured_ms: dict[int, int] = field(default_factory=dict)  # epoch -> when its last record was appended
     crashed: list[str] = field(default_factory=list)  # workers that ended, with their last words
     bugs: list[str] = field(default_factory=list)  # of ours, as logs of workers tell them
@@ -68,8 +75,8 @@ class Storm:
 
     @property
     def share(self) -> float:
-        """Of all that were asked for, how many were captured."""
-        return len(self.captured_ms) / (len(self.asked) + len(self.refused))
+        """Of all that were asked for, how many were captured, by whichever attempt."""
+        return len({self.views[epoch].trigger.id for epoch in self.captured_ms}) / len(self.asked)
 
     def reported(self) -> list[str]:
         """All of it, line by line, in the order of time; seconds since the first fault."""
@@ -77,7 +84,8 @@ class Storm:
         lines += [(at, f"refused: {why}") for at, why in self.refused]
         for epoch, view in self.views.items():
             what = f"failed, {view.failure.code}: {view.failure.reason}" if view.failure else "captured"
-            lines.append((self.asked[epoch], f"{view.trigger.id} (epoch {epoch}) {what}"))
+            name = f"{view.trigger.id}, attempt {view.trigger.attempt} (epoch {epoch})"
+            lines.append((self.began_ms[epoch], f"{name} {what}"))
         lines += [(at, f"epoch {epoch} is captured") for epoch, at in self.captured_ms.items()]
         start = min(at for at, _ in lines)
         return [f"{(at - start) / 1000:8.1f}  {line}" for at, line in sorted(lines)]
@@ -89,7 +97,7 @@ class Storm:
             done = [
                 self.captured_ms[epoch] - fault.done_ms
                 for epoch in self.captured
-                if self.asked[epoch] >= fault.began_ms
+                if self.began_ms[epoch] >= fault.began_ms
             ]
             if not done or min(done) > RECOVERY_S * self.slowness * 1000:
                 late.append(f"{fault.kind} ({fault.reported}): {min(done, default=-1)} ms")
@@ -105,8 +113,8 @@ def storm(live: Live, *, seed: int, seconds: float) -> Storm:
     rng = random.Random(seed)
     found, faults = Storm(slowness=_slowness()), Faults(live, rng)
     over = threading.Event()
-    asking = threading.Thread(target=_ask, args=(live, found, over))
-    asking.start()
+    pool = ThreadPoolExecutor(1)
+    asking = pool.submit(asyncio.run, _ask(live, found, over))
     end = time.monotonic() + seconds * found.slowness
     try:
         while time.monotonic() < end:
@@ -120,7 +128,7 @@ def storm(live: Live, *, seed: int, seconds: float) -> Storm:
         time.sleep(RECOVERY_S * found.slowness)
     finally:
         over.set()
-        asking.join()
+        asking.result()
     _decided(live, found)
     found.bugs = bugs_in(live.system.folder)
     return found
@@ -170,27 +178,34 @@ def _rarest(kinds: Iterable[str], found: Storm, rng: random.Random) -> str:
     return rng.choice([kind for kind in kinds if done[kind] == least])
 
 
-def _ask(live: Live, found: Storm, over: threading.Event) -> None:
-    """A snapshot every second (of a calm machine)."""
-    number, due = 0, time.monotonic()
-    while not over.wait(max(0.0, due - time.monotonic())):
-        due += found.slowness
-        now = _now_ms()
+async def _ask(live: Live, found: Storm, over: threading.Event) -> None:
+    """A snapshot every second (of a calm machine), each as `snapkafka trigger --wait` asks for it."""
+    due = time.monotonic()
+    async with asyncio.timeout(None) as patience, asyncio.TaskGroup() as asks:
+        while not over.is_set():
+            found.asked.append(f"storm-{len(found.asked)}")
+            asks.create_task(_take(live, found, found.asked[-1]))
+            due += found.slowness
+            await asyncio.sleep(due - time.monotonic())
+        patience.reschedule(asyncio.get_running_loop().time() + PATIENCE_S * found.slowness)
+
+
+async def _take(live: Live, found: Storm, name: str) -> None:
+    ttl_ms, where = round(TTL_MS * found.slowness), live.system.connection
+    with contextlib.suppress(SnapshotFailedError):
         try:
-            found.asked[live.observer.ask(f"storm-{number}", ttl_ms=round(TTL_MS * found.slowness))] = now
+            await ops.trigger(where, live.namespace, snapshot_id=name, wait=True, ttl_ms=ttl_ms)
         except TriggerRefusedError as error:
-            found.refused.append((now, str(error)))
-        number += 1
+            found.refused.append((_now_ms(), f"{name}: {error}"))
 
 
 def _decided(live: Live, found: Storm) -> None:
-    snapshots, times = live.observer.state.snapshots, live.observer.times
-    wait_until(
-        "all snapshots of the storm to be decided",
-        lambda: all(epoch in snapshots and not snapshots[epoch].open for epoch in found.asked),
-        timeout_s=(2 * TTL_MS / 1000 + 10) * found.slowness,
-    )
-    found.views = {epoch: snapshots[epoch] for epoch in found.asked}
+    observer, snapshots, times = live.observer, live.observer.state.snapshots, live.observer.times
+    end = observer.call(observer.ledger.end())
+    read = lambda: observer.state.end >= end and not observer.state.open  # noqa: E731
+    wait_until("all snapshots of the storm to be decided", read, timeout_s=PATIENCE_S * found.slowness)
+    found.views = dict(snapshots)
+    found.began_ms = {epoch: times[epoch - 1] for epoch in found.views}
     found.captured_ms = {
         epoch: times[view.captured_at] for epoch, view in found.views.items() if view.captured_at is not None
     }

@@ -28,7 +28,8 @@ def test_a_storm_of_faults(namespace: str) -> None:
     with live(namespace, env=lambda *_: ENV, properties=BROKER) as system:
         found = storm(system, seed=SEED, seconds=MINUTES * 60)
         print(*found.reported(), *found.crashed, sep="\n")
-        print(f"{found.share:.0%} captured, slow {found.slowness:.1f} times")
+        codes = Counter(view.failure.code for view in found.views.values() if view.failure is not None)
+        print(f"{found.share:.1%} of {len(found.asked)} captured, slow {found.slowness:.1f} times", codes)
         system.rest()
         verdicts = judged(system, found, at_most=60 if EARNEST else 16)
         print(Counter(verdict.value for verdict, _ in verdicts.values()))
@@ -49,8 +50,9 @@ def a_fine_storm() -> tuple[Storm, dict[int, tuple[Verdict, Counter[str]]]]:
     ) for epoch in range(1, 11)}  # fmt: skip
     found = Storm(
         faults=[Fault(kind, False, "it", 1_000, 1_001) for kind in sorted(KINDS)],
-        asked=dict.fromkeys(views, 2_000),
+        asked=[view.trigger.id for view in views.values()],
         views=views,
+        began_ms=dict.fromkeys(views, 2_000),
         captured_ms=dict.fromkeys(views, 2_100),
     )
     return found, dict.fromkeys(views, (Verdict.VERIFIED, Counter[str]()))
@@ -87,7 +89,7 @@ def test_whatever_is_wrong_in_a_storm_is_said() -> None:
     found.slowness = 2.0
     assert problems(found, verdicts, faults=1, good=1) == []
     found, verdicts = a_fine_storm()
-    found.refused = [(0, "nobody there")] * 3
+    found.asked += ["refused"] * 3
     assert problems(found, verdicts, faults=1, good=1) == ["only 77% were captured"]
 
     found, verdicts = a_fine_storm()
