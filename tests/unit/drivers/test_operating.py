@@ -37,15 +37,18 @@ async def test_a_failed_snapshot_is_retried(
     assert tried == [*range(1, attempts + 1)]
 
 
-@pytest.mark.parametrize(("markers", "marked"), [("always", range(20)), ("sampled", (6, 16)), ("never", ())])
+@pytest.mark.parametrize(
+    ("markers", "marked"), [("always", range(20)), ("sampled", range(3, 20, 5)), ("never", ())]
+)
 async def test_the_timer_samples_markers(
     monkeypatch: pytest.MonkeyPatch, markers: Any, marked: Collection[int]
 ) -> None:
-    """By the number of the moment, so that all workers do the same."""
-    now, taken = [1_000_000.0], list[bool]()
+    """By the number of the moment, so that all workers do the same. A moment passes while a snapshot is open."""
+    now, taken, ledger = [1_000_000.0], list[bool](), SimpleNamespace(by_id={}, open=[])
 
     async def sleep(seconds: float) -> None:
         now[0] += seconds
+        ledger.open = [1] if now[0] // 3.0 % 2 else []
         if len(taken) == 20:
             raise asyncio.CancelledError
 
@@ -55,7 +58,7 @@ async def test_the_timer_samples_markers(
     monkeypatch.setattr(time, "time", lambda: now[0])
     monkeypatch.setattr(timer, "asyncio", SimpleNamespace(sleep=sleep))
     monkeypatch.setattr(timer, "_take", take)
-    machine = SimpleNamespace(process=1, ledger=SimpleNamespace(by_id={}, open={}))
+    machine = SimpleNamespace(process=1, ledger=ledger)
     host: Any = SimpleNamespace(config=Config(namespace="n", markers=markers), machine=machine)
     with pytest.raises(asyncio.CancelledError):
         await timer.run_timer(host, 3.0)
