@@ -99,7 +99,7 @@ def judged(live: Live, found: Storm, *, at_most: int) -> dict[int, tuple[Verdict
     log = read_log(observer)
     after = [
         next((epoch for epoch in found.captured if found.began_ms[epoch] >= fault.began_ms), None)
-        for fault in sorted(found.faults, key=lambda fault: not fault.heavy)
+        for fault in sorted(found.faults, key=lambda fault: fault.kind in Faults.LIGHT)
     ]
     chosen = dict.fromkeys(epoch for epoch in (*after, *found.captured) if epoch is not None)
     return {epoch: verdict_of(observer.state, log, epoch) for epoch in list(chosen)[:at_most]}

@@ -1,7 +1,6 @@
 """A storm: faults one after the other, a snapshot asked for every second, and what became of each."""
 
 import asyncio
-import contextlib
 import random
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from snapkafka import ops
 from snapkafka.errors import SnapshotFailedError, TriggerRefusedError
@@ -28,6 +27,7 @@ GAP_S: Final = 5.5
 HEAVY_EVERY: Final = 5
 #: The slowest answer: four attempts that time out, with the pauses between them.
 PATIENCE_S: Final = 60.0
+CAPTURED: Final = "captured"
 #: After a fault the next good snapshot comes within so many seconds (of when the fault is over).
 RECOVERY_S: Final = 15.0
 #: Python starts and imports Faust within so many seconds on a machine for which these times are meant, with the system
@@ -49,7 +49,6 @@ class Fault:
     """A fault that happened: when it began and was done (ledger clock and ours are one machine's), ms."""
 
     kind: str
-    heavy: bool
     reported: str
     began_ms: int
     done_ms: int
@@ -60,8 +59,7 @@ class Storm:
     """What happened."""
 
     faults: list[Fault] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)  # ids; each may take several attempts
-    refused: list[tuple[int, str]] = field(default_factory=list)  # pre-flight: when, why
+    outcomes: list[str] = field(default_factory=list)  # of each that was asked for, after its retries
     views: dict[int, SnapshotView] = field(default_factory=dict)  # every attempt, by its epoch
     began_ms: dict[int, int] = field(default_factory=dict)  # epoch -> when it was triggered
     captured_ms: dict[int, int] = field(default_factory=dict)  # epoch -> when its last record was appended
@@ -76,16 +74,15 @@ class Storm:
     @property
     def share(self) -> float:
         """Of all that were asked for, how many were captured, by whichever attempt."""
-        return len({self.views[epoch].trigger.id for epoch in self.captured_ms}) / len(self.asked)
+        return self.outcomes.count(CAPTURED) / len(self.outcomes)
 
     def reported(self) -> list[str]:
         """All of it, line by line, in the order of time; seconds since the first fault."""
         lines = [(fault.began_ms, f"FAULT {fault.kind}: {fault.reported}") for fault in self.faults]
-        lines += [(at, f"refused: {why}") for at, why in self.refused]
         for epoch, view in self.views.items():
             what = f"failed, {view.failure.code}: {view.failure.reason}" if view.failure else "captured"
-            name = f"{view.trigger.id}, attempt {view.trigger.attempt} (epoch {epoch})"
-            lines.append((self.began_ms[epoch], f"{name} {what}"))
+            line = f"{view.trigger.id}, attempt {view.trigger.attempt} (epoch {epoch}) {what}"
+            lines.append((self.began_ms[epoch], line))
         lines += [(at, f"epoch {epoch} is captured") for epoch, at in self.captured_ms.items()]
         start = min(at for at, _ in lines)
         return [f"{(at - start) / 1000:8.1f}  {line}" for at, line in sorted(lines)]
@@ -94,11 +91,8 @@ class Storm:
         """Faults after which no good snapshot came in time."""
         late = []
         for fault in self.faults:
-            done = [
-                self.captured_ms[epoch] - fault.done_ms
-                for epoch in self.captured
-                if self.began_ms[epoch] >= fault.began_ms
-            ]
+            after = [epoch for epoch in self.captured if self.began_ms[epoch] >= fault.began_ms]
+            done = [self.captured_ms[epoch] - fault.done_ms for epoch in after]
             if not done or min(done) > RECOVERY_S * self.slowness * 1000:
                 late.append(f"{fault.kind} ({fault.reported}): {min(done, default=-1)} ms")
         return late
@@ -110,18 +104,15 @@ OF_THE_WORLD: Final = ("to join", "to announce its inputs")
 
 def storm(live: Live, *, seed: int, seconds: float) -> Storm:
     """Let it rage for so long, then wait until everything is decided and the last fault is over."""
-    rng = random.Random(seed)
-    found, faults = Storm(slowness=_slowness()), Faults(live, rng)
+    found, faults = Storm(slowness=_slowness()), Faults(live, random.Random(seed))
     over = threading.Event()
-    pool = ThreadPoolExecutor(1)
-    asking = pool.submit(asyncio.run, _ask(live, found, over))
+    asking = ThreadPoolExecutor(1).submit(asyncio.run, _ask(live, found, over))
     end = time.monotonic() + seconds * found.slowness
     try:
         while time.monotonic() < end:
             began = time.monotonic()
             _supervise(live, found)
-            heavy = len(found.faults) % HEAVY_EVERY == 0
-            _do(faults, found, rng, heavy=heavy)
+            _do(faults, found)
             time.sleep(max(0.0, began + GAP_S * found.slowness - time.monotonic()))
         faults.rest()
         # For the last fault too there have to be snapshots that could be good.
@@ -164,11 +155,12 @@ def _supervise(live: Live, found: Storm) -> None:
         start(live, worker.app)
 
 
-def _do(faults: Faults, found: Storm, rng: random.Random, *, heavy: bool) -> None:
-    kind = _rarest(Faults.HEAVY if heavy else Faults.LIGHT, found, rng)
+def _do(faults: Faults, found: Storm) -> None:
+    heavy = len(found.faults) % HEAVY_EVERY == 0
+    kind = _rarest(Faults.HEAVY if heavy else Faults.LIGHT, found, faults.rng)
     began = _now_ms()
     reported = getattr(faults, kind)()
-    found.faults.append(Fault(kind, heavy, reported, began, _now_ms()))
+    found.faults.append(Fault(kind, reported, began, _now_ms()))
 
 
 def _rarest(kinds: Iterable[str], found: Storm, rng: random.Random) -> str:
@@ -180,23 +172,19 @@ def _rarest(kinds: Iterable[str], found: Storm, rng: random.Random) -> str:
 
 async def _ask(live: Live, found: Storm, over: threading.Event) -> None:
     """A snapshot every second (of a calm machine), each as `snapkafka trigger --wait` asks for it."""
-    due = time.monotonic()
-    async with asyncio.timeout(None) as patience, asyncio.TaskGroup() as asks:
-        while not over.is_set():
-            found.asked.append(f"storm-{len(found.asked)}")
-            asks.create_task(_take(live, found, found.asked[-1]))
-            due += found.slowness
-            await asyncio.sleep(due - time.monotonic())
-        patience.reschedule(asyncio.get_running_loop().time() + PATIENCE_S * found.slowness)
-
-
-async def _take(live: Live, found: Storm, name: str) -> None:
-    ttl_ms, where = round(TTL_MS * found.slowness), live.system.connection
-    with contextlib.suppress(SnapshotFailedError):
-        try:
-            await ops.trigger(where, live.namespace, snapshot_id=name, wait=True, ttl_ms=ttl_ms)
-        except TriggerRefusedError as error:
-            found.refused.append((_now_ms(), f"{name}: {error}"))
+    where, asks = live.system.connection, list[asyncio.Future[ops.SnapshotInfo]]()
+    options: dict[str, Any] = {"wait": True, "ttl_ms": round(TTL_MS * found.slowness)}
+    while not over.is_set():
+        asked = ops.trigger(where, live.namespace, snapshot_id=f"storm-{len(asks)}", **options)
+        asks.append(asyncio.ensure_future(asked))
+        await asyncio.sleep(found.slowness)
+    async with asyncio.timeout(PATIENCE_S * found.slowness):
+        for ask in asks:
+            try:
+                await ask
+                found.outcomes.append(CAPTURED)
+            except (SnapshotFailedError, TriggerRefusedError) as error:
+                found.outcomes.append(str(error))
 
 
 def _decided(live: Live, found: Storm) -> None:

@@ -15,7 +15,6 @@ from snapkafka.errors import SnapshotFailedError, TriggerRefusedError
 from snapkafka.kafka import Connection
 from snapkafka.ops import SnapshotInfo
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Worker
 from tests.driver.live import Feed, Live
 from tests.observing import Place
 
@@ -128,14 +127,12 @@ def test_r15_rolled_out_and_taken_back(place: Place) -> None:
             records = read_topics(pair.bootstrap, f"{side.id}-out")[""]
             return {json.loads(record.value or b"-1") for record in records if not is_marker(record)}
 
-        every = {*range(roll.feed.sent)}
-        all_answered = lambda: all(answered(side) >= every for side in pair.sides)  # noqa: E731
+        all_answered = lambda: all(answered(it) >= {*range(roll.feed.sent)} for it in pair.sides)  # noqa: E731
         pair.ours.system.wait_until("both runs to answer all", all_answered, timeout_s=STEP_S)
         pair.end()
         assert any(is_marker(record) for record in pair.ours.records["mid"]), "no marker was sent at all"
         answers = [record for record in pair.ours.records["out"] if not is_marker(record)]
-        keys = {record.key for record in answers}
-        assert keys == {b"k%d" % n for n in range(7)}, "a marker went for a message"
+        assert {it.key for it in answers} == {b"k%d" % n for n in range(7)}, "a marker went for a message"
         judge = Judge(pair)
         kinds = {finding.kind for epoch in pair.epochs for finding in judge.findings(epoch)}
         assert kinds <= {"replayed", "ran-twice"}, "events may run again, no more"
@@ -149,21 +146,15 @@ WORKERS = 20
 def test_r9_of_a_snapshot_each_second_of_a_rolling_restart_19_in_20_are_captured(place: Place) -> None:
     """Each worker is replaced, one after the other. What a rebalance fails by name is tried again by the verb."""
     over, taken = threading.Event(), list[Future[SnapshotInfo]]()
-    topics = ("in-going", "mid", "out")
     with (
-        Live.running(place, topics=topics, tables=(), partitions=WORKERS) as live,
+        Live.running(place, tables=(), partitions=WORKERS) as live,
         ThreadPoolExecutor(2 * WORKERS) as pool,
     ):
-        where = live.system.connection
 
         def ask() -> None:
             while not over.wait(1.0):
-                taken.append(pool.submit(asyncio.run, ops.trigger(where, place.namespace, wait=True)))
-
-        def replace(worker: Worker) -> None:
-            fresh = live.start(**KIND)
-            live.until("the new worker to start", lambda: "OK ^" in fresh.last_lines(3), STEP_S)
-            live.system.interrupt(worker)
+                asked = ops.trigger(live.system.connection, place.namespace, wait=True)
+                taken.append(pool.submit(asyncio.run, asked))
 
         before = [live.start(**KIND) for _ in range(WORKERS)]
         live.await_workers()
@@ -171,7 +162,9 @@ def test_r9_of_a_snapshot_each_second_of_a_rolling_restart_19_in_20_are_captured
             asking = pool.submit(ask)
             try:
                 for worker in before:
-                    replace(worker)
+                    fresh = live.start(**KIND)
+                    live.until("the new one", lambda it=fresh: "OK ^" in it.last_lines(3))  # type: ignore[misc]
+                    live.system.interrupt(worker)
             finally:
                 over.set()
                 asking.result()
