@@ -135,9 +135,7 @@ class Faults:
         return f"{worker.name}, for it {start(self.live, worker.app).name}"
 
     def _any(self) -> Worker:
-        return self.rng.choice(
-            [worker for worker in self.live.system.workers if worker.pid not in self._asleep]
-        )
+        return self.rng.choice([it for it in self.live.system.workers if it.pid not in self._asleep])
 
     def _stop(self, worker: Worker, seconds: float) -> str:
         os.kill(worker.pid, signal.SIGSTOP)

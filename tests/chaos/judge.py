@@ -98,10 +98,10 @@ def judged(live: Live, found: Storm, *, at_most: int) -> dict[int, tuple[Verdict
     observer = live.observer
     log = read_log(observer)
     after = [
-        next((epoch for epoch in found.captured if found.began_ms[epoch] >= fault.began_ms), None)
+        next((epoch for epoch in found.captured_ms if found.began_ms[epoch] >= fault.began_ms), None)
         for fault in sorted(found.faults, key=lambda fault: fault.kind in Faults.LIGHT)
     ]
-    chosen = dict.fromkeys(epoch for epoch in (*after, *found.captured) if epoch is not None)
+    chosen = dict.fromkeys(epoch for epoch in (*after, *found.captured_ms) if epoch is not None)
     return {epoch: verdict_of(observer.state, log, epoch) for epoch in list(chosen)[:at_most]}
 
 

@@ -68,10 +68,6 @@ class Storm:
     slowness: float = 1.0  # of the machine: all times of a storm are so many times as long
 
     @property
-    def captured(self) -> list[int]:
-        return sorted(self.captured_ms)
-
-    @property
     def share(self) -> float:
         """Of all that were asked for, how many were captured, by whichever attempt."""
         return self.outcomes.count(CAPTURED) / len(self.outcomes)
@@ -91,7 +87,7 @@ class Storm:
         """Faults after which no good snapshot came in time."""
         late = []
         for fault in self.faults:
-            after = [epoch for epoch in self.captured if self.began_ms[epoch] >= fault.began_ms]
+            after = [epoch for epoch in self.captured_ms if self.began_ms[epoch] >= fault.began_ms]
             done = [self.captured_ms[epoch] - fault.done_ms for epoch in after]
             if not done or min(done) > RECOVERY_S * self.slowness * 1000:
                 late.append(f"{fault.kind} ({fault.reported}): {min(done, default=-1)} ms")

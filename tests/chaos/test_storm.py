@@ -33,9 +33,7 @@ def test_a_storm_of_faults(namespace: str) -> None:
         system.rest()
         verdicts = judged(system, found, at_most=60 if EARNEST else 16)
         print(Counter(verdict.value for verdict, _ in verdicts.values()))
-        faults, good = (
-            (10 * MINUTES, len(verdicts) * 8 // 10) if EARNEST else (MINUTES * 60 / GAP_S * 0.8, 10)
-        )
+        faults, good = (10 * MINUTES, len(verdicts) * 8 // 10) if EARNEST else (48 * MINUTES / GAP_S, 10)
         assert problems(found, verdicts, faults=round(faults), good=good) == []
 
 

@@ -90,9 +90,7 @@ class Live:
 
     def count(self, *names: str) -> int:
         """Count the offsets of topics of the app."""
-        tps = [
-            TopicPartition(self.topic(name), number) for name in names for number in range(self.partitions)
-        ]
+        tps = [TopicPartition(self.topic(name), n) for name in names for n in range(self.partitions)]
         return sum(self.observer.call(self.observer.admin.log_ends(tps)).values())
 
     def produce(self, count: int, name: str = "in-going") -> None:

@@ -212,9 +212,7 @@ def running(
     """
     bootstrap, namespace, folder = place
     prefix = f"{namespace}-{module.rpartition('.')[2]}"
-    sides = [
-        Side(f"{prefix}-{kind}", RunningSystem(*place), port=free_ports(1)[0]) for kind in ("ours", "plain")
-    ]
+    sides = [Side(f"{prefix}-{it}", RunningSystem(*place), port=free_ports(1)[0]) for it in ("ours", "plain")]
     ids, compact = [side.id for side in sides], {"cleanup.policy": "compact"}
     for topics, partitions, config in (
         ([f"{prefix}-in-{topic}" for topic in inputs], PARTITIONS, {}),

@@ -218,9 +218,7 @@ def _log_records(pair: Pair) -> Iterator[LogRecord]:
     for record in (record for records in pair.ours.records.values() for record in records):
         tp = TopicPartition(record.topic, record.partition)
         found = log_record(tp, record.offset, record.stamp, ledger, by_check)
-        assert (record.stamp is None) == (found == LogRecord(*tp, record.offset)), (
-            f"{found}: a foreign header"
-        )
+        assert (record.stamp is None) == (found == LogRecord(*tp, record.offset)), f"{found} is foreign"
         yield found
 
 

@@ -138,9 +138,7 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(
     with both_counting(Place(main.bootstrap, namespace, tmp_path), env={"FEATURES_HOLD": str(hold)}) as pair:
         with Feed(pair.bootstrap, f"{pair.input}-counted", RATE) as feed:
             pair.sent["counted"] = feed.places
-            wait_until(
-                "both at work", lambda: min(written(pair, it) for it in pair.sides) > 3 * RATE, timeout_s=60
-            )
+            wait_until("work", lambda: min(written(pair, it) for it in pair.sides) > 3 * RATE, timeout_s=60)
             begin_slow(pair)
             hold.touch()
             open_one = pair.observer.ask("cut short", ttl_ms=TTL_MS)

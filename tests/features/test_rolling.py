@@ -146,10 +146,7 @@ WORKERS = 20
 def test_r9_of_a_snapshot_each_second_of_a_rolling_restart_19_in_20_are_captured(place: Place) -> None:
     """Each worker is replaced, one after the other. What a rebalance fails by name is tried again by the verb."""
     over, taken = threading.Event(), list[Future[SnapshotInfo]]()
-    with (
-        Live.running(place, tables=(), partitions=WORKERS) as live,
-        ThreadPoolExecutor(2 * WORKERS) as pool,
-    ):
+    with Live.running(place, tables=(), partitions=WORKERS) as live, ThreadPoolExecutor(2 * WORKERS) as pool:
 
         def ask() -> None:
             while not over.wait(1.0):

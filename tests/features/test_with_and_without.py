@@ -103,10 +103,7 @@ def test_positions_and_ends_stand_across_control_records(judge: Judge) -> None:
     round, and a process that has read everything stands behind the last one."""
     last = judge.snapshots[-1]
     for name, ends in (
-        (
-            "exact-mid",
-            {cut.partition: cut.position for cut in last.inputs if cut.topic.endswith("exact-mid")},
-        ),
+        ("exact-mid", {it.partition: it.position for it in last.inputs if it.topic.endswith("exact-mid")}),
         (
             "exact-changelog",
             {cut.partition: cut.end for cut in last.changelogs if cut.topic.endswith("exact-changelog")},

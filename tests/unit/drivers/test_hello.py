@@ -139,11 +139,9 @@ def test_a_type_is_described_by_its_fields(kind: Any, described: str) -> None:
 
 
 def test_a_long_type_ends_in_a_checksum_of_all_of_it() -> None:
-    other: Any = type(
-        "Wide", (faust.Record,), {"__annotations__": {**Wide.__annotations__, "field_199": int}}
-    )
+    wide: Any = type("Wide", (faust.Record,), {"__annotations__": {**Wide.__annotations__, "field_199": int}})
     assert len(type_name(Wide)) == TYPE_CHARS_MAX
-    assert type_name(Wide) != type_name(other)
+    assert type_name(Wide) != type_name(wide)
 
 
 def test_agents_are_announced_with_what_they_read() -> None:

@@ -16,10 +16,8 @@ from snapkafka.drivers.faust import timer
 from snapkafka.protocol import INPUT_MOVED, Abort, Hello, LedgerState, SnapshotView, Trigger
 
 
-@pytest.mark.parametrize(("code", "attempts"), [(INPUT_MOVED, 4), ("by-hand", 1)])
-async def test_a_failed_snapshot_is_retried(
-    monkeypatch: pytest.MonkeyPatch, code: str, attempts: int
-) -> None:
+@pytest.mark.parametrize(("code", "tries"), [(INPUT_MOVED, 4), ("by-hand", 1)])
+async def test_a_failed_snapshot_is_retried(monkeypatch: pytest.MonkeyPatch, code: str, tries: int) -> None:
     ledger, tried = LedgerState(), []
 
     class Host:
@@ -34,7 +32,7 @@ async def test_a_failed_snapshot_is_retried(
     monkeypatch.setattr(timer, "PAUSE_S", 0.0)
     host: Any = Host()
     await timer._take(host, "s", 5_000)
-    assert tried == [*range(1, attempts + 1)]
+    assert tried == [*range(1, tries + 1)]
 
 
 @pytest.mark.parametrize(("markers", "at"), [("always", range(9)), ("sampled", (3, 8)), ("never", ())])

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import faust
 import pytest
+from aiokafka.consumer.subscription_state import SubscriptionState
 from faust.types import TP, Message
 
 from snapkafka.config import Config
 from snapkafka.drivers import FaustDriver
+from snapkafka.drivers.faust.inbound.membership import Membership
 from snapkafka.drivers.faust.inbound.resume import resume_last
+from snapkafka.drivers.reading import watch_positions
 
 INPUT = TP("requests", 0)
 
@@ -73,6 +78,28 @@ async def test_r16_a_revocation_does_not_wait_for_held_records(worker: Any) -> N
     assert not worker.consumer.unacked
     await worker.consumer.wait_empty()
     assert worker.app.topics._tp_to_callback[INPUT] == hand_out
+
+
+async def test_r3_what_the_consumer_passes_is_noted_by_the_loop(worker: Any) -> None:
+    """Of inputs only. The consumer has a thread of its own. A reset that was asked for is a seek."""
+    driver, reply = FaustDriver(worker.app, Config(namespace="n")), TP(worker.app.conf.reply_to, 0)
+    driver.attach()
+    driver.loop, driver.thread = asyncio.get_running_loop(), -1
+    client: Any = SimpleNamespace(_subscription=SubscriptionState(), _fetcher=Mock())
+    watch_positions(client, Membership(driver, worker.consumer)._moved)
+    client._subscription.subscribe({INPUT.topic, reply.topic})
+    client._subscription.assign_from_subscribed({INPUT, reply})
+    for tp in (INPUT, reply):
+        state = client._subscription.subscription.assignment.state_value(tp)
+        state.seek(5)
+        client._fetcher.request_offset_reset([tp], "latest")
+        for position in (9, 12):
+            state.await_reset("latest")
+            state.reset_to(position)
+    assert not driver.machine.positions.skipped
+    await asyncio.sleep(0)
+    passed = [(it.topic, it.start, it.end, it.reason) for it in driver.machine.positions.skipped]
+    assert passed == [(INPUT.topic, 5, 9, "sought"), (INPUT.topic, 9, 12, "lost")]
 
 
 def _record(worker: Worker, offset: int) -> Message:
