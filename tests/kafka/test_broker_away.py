@@ -159,7 +159,7 @@ def cut(segment: Path) -> int:
     return len(content) - at
 
 
-async def test_a_reader_beyond_the_end(kafka: EmbeddedKafka, namespace: str, ledgers: Ledgers) -> None:
+async def test_a_reader_beyond_the_end_fails(kafka: EmbeddedKafka, namespace: str, ledgers: Ledgers) -> None:
     """It says what is lost, and can write that down."""
     ledger = ledgers()
     _, task = await written(ledger, WRITTEN)
@@ -174,7 +174,7 @@ async def test_a_reader_beyond_the_end(kafka: EmbeddedKafka, namespace: str, led
     task.cancel()
 
 
-async def test_a_log_that_has_grown_again(kafka: EmbeddedKafka, namespace: str, ledgers: Ledgers) -> None:
+async def test_a_log_that_grew_again_is_found(kafka: EmbeddedKafka, namespace: str, ledgers: Ledgers) -> None:
     """Where offsets show nothing, the records do: somebody else wrote first. The broker was stopped in order."""
     ledger = ledgers()
     _, task = await written(ledger, WRITTEN)

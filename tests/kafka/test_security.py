@@ -95,7 +95,7 @@ LET_IN: list[tuple[str, Environ]] = [
 
 
 @pytest.mark.parametrize(("door", "environ"), LET_IN)
-def test_who_is_let_in(secured: Secured, door: str, environ: Environ) -> None:
+def test_a_client_with_the_right_login_is_let_in(secured: Secured, door: str, environ: Environ) -> None:
     for see in (topics, topics_in_bulk):
         assert "seen" in see(getattr(secured, door), environ(secured))
 

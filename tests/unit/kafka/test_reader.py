@@ -66,7 +66,7 @@ def test_a_record_is_not_sent_any_more_once_the_hold_of_its_groups_may_be_over()
 
 
 @pytest.mark.parametrize("silent", [True, False])
-def test_silent_brokers_are_given_up_slow_callers_not(monkeypatch: pytest.MonkeyPatch, silent: bool) -> None:
+def test_a_silent_broker_is_given_up_not_a_slow_caller(monkeypatch: pytest.MonkeyPatch, silent: bool) -> None:
     """A restore waits for another broker, for instance."""
     now, batches = 0.0, [[message(3), message(4)], [], [] if silent else [message(5)]]
 

@@ -214,7 +214,7 @@ DOWN = Bye(process=0, n=2, goes_on=True, reason="failed to stamp a record (Runti
         ("withdrawn", (SHOP, DOWN), ()),
     ],
 )
-async def test_what_is_refused(reason: str, records: Records, apps: tuple[str, ...]) -> None:
+async def test_which_triggers_are_refused(reason: str, records: Records, apps: tuple[str, ...]) -> None:
     """robinhood/faust#137, #325: with other partition counts Faust fails at the first write. The ledger has both."""
     with refused(reason) if reason else contextlib.nullcontext():
         assert (await compose_trigger(FakeAdmin(), state_of(*records), apps=apps)).apps == apps
