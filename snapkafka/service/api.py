@@ -72,13 +72,8 @@ def route(
 @cache
 def document() -> dict[str, Any]:
     """Return the OpenAPI document."""
-    asked = [it.takes.get("asked") for it in ROUTES.values()]
-    kinds = [
-        kind
-        for kind in (*(it.answer for it in ROUTES.values()), *asked)
-        if kind and not isinstance(kind, str)
-    ]
-    kinds = list(dict.fromkeys([*kinds, Problem]))
+    named = (kind for it in ROUTES.values() for kind in (it.answer, it.takes.get("asked")))
+    kinds = list(dict.fromkeys([*(kind for kind in named if kind and not isinstance(kind, str)), Problem]))
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     refs = dict(zip(kinds, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}

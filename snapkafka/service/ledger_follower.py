@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Final, Generic, TypeVar
 
@@ -26,7 +25,7 @@ from snapkafka.ops.doctoring import Checkup, examine
 from snapkafka.ops.listing import Clock
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
-from snapkafka.protocol.records import Assigned, Bye, Dead, Hello
+from snapkafka.protocol.records import Abort, Report, Trigger, Verdict
 from snapkafka.units import wall_ms
 
 from .api import EVENTS
@@ -49,11 +48,23 @@ class Shared(Generic[_K, _V]):
         self, ask: Callable[[_K], Coroutine[Any, Any, _V]], kept_s: Callable[[_V], float], *, most: int
     ) -> None:
         self._ask, self._kept_s, self._most = ask, kept_s, most
-        self._asked: OrderedDict[_K, tuple[float, asyncio.Task[_V]]] = OrderedDict()
+        self._asked: dict[_K, tuple[float, asyncio.Task[_V]]] = {}
 
     def clear(self) -> None:
         """Forget all answers, and those in flight."""
         self._asked.clear()
+
+    def ask(self, key: _K) -> tuple[float, asyncio.Task[_V]]:
+        """Ask, unless an answer is kept or on its way; return since when."""
+        now = asyncio.get_running_loop().time()
+        began, task = self._asked.get(key, (now, None))
+        if task is None or (task.done() and self._is_over(task, now - began)):
+            began, task = now, asyncio.create_task(self._ask(key))
+            task.add_done_callback(retrieve)
+            self._asked[key] = began, task
+            while len(self._asked) > self._most:
+                del self._asked[next(iter(self._asked))]
+        return began, task
 
     async def get(self, key: _K, within_s: float) -> _V:
         """Return the kept answer, or ask and wait.
@@ -62,14 +73,9 @@ class Shared(Generic[_K, _V]):
             RefusedError: it was asked for `within_s` seconds ago and has not come.
             Exception: asking failed.
         """
-        now = asyncio.get_running_loop().time()
-        began, task = self._asked.get(key, (now, None))
-        if task is None or (task.done() and self._is_over(task, now - began)):
-            began, task = now, asyncio.create_task(self._ask(key))
-            task.add_done_callback(retrieve)
-            self._asked[key] = began, task
-            while len(self._asked) > self._most:
-                self._asked.popitem(last=False)
+        began, task = self.ask(key)
+        if task.done():
+            return task.result()
         try:
             async with asyncio.timeout_at(began + within_s):
                 return await asyncio.shield(task)  # it goes on when who waits is cancelled
@@ -115,6 +121,8 @@ class LedgerFollower:
         self.where, self.namespace, self.clock = where, namespace, clock
         #: Counts what was read: a reader that has seen it waits for the next (`changed`).
         self.version = 0
+        #: Descriptions of snapshots, kept until a record comes that may change others than the one that it names.
+        self.described: dict[tuple[Any, int], tuple[Any, Any]] = {}
         #: Why the ledger cannot be followed now; None while it is.
         self.problem: SnapkafkaError | None = None
         self._work: Opened | None = None
@@ -148,11 +156,13 @@ class LedgerFollower:
                     self._work, self._last, self.problem = work, work.reading, None
                     self._restorable.clear()
                     self.checkup.clear()
+                    self.described.clear()
                     self._notify()
                     async for entry in work.ledger.read(work.reading.state.end):
                         work.reading.apply(entry)
-                        if isinstance(entry.record, Hello | Assigned | Bye | Dead):
+                        if not isinstance(entry.record, Trigger | Report | Abort | Verdict):
                             self.checkup.clear()  # it names who waits for inputs, and who has died
+                            self.described.clear()
                         self._notify()
             except SnapkafkaError as error:
                 if self.problem is None or self.problem.message != error.message:
@@ -259,18 +269,14 @@ class LedgerFollower:
         return await examine(self._require_followed(), namespace, now_ms=self.clock())
 
     async def restorable(self, epoch: int, within_s: float = CATCH_UP_S) -> RestorableEntry | None:
-        """Determine how long the log keeps what a captured snapshot needs, as of two minutes ago at most.
-
-        Returns:
-            None: it is not captured.
+        """Determine how long the log keeps what a captured snapshot needs, as of two minutes ago at most; None: it is
+        not captured.
 
         Raises:
             SnapkafkaError: the broker cannot be asked, or does not answer within `within_s` seconds.
         """
         if find_snapshot(self.reading.state, epoch).captured_at is None:
             return None
-        if self._work is None:
-            return RestorableEntry(how="unknown", why="no broker answers")
         return await self._restorable.get(epoch, within_s)
 
     async def _ask_restorable(self, epoch: int) -> RestorableEntry:

@@ -194,15 +194,16 @@ class Handlers:
         """Abort a running snapshot."""
         await ops.abort(self._where, self._follower.namespace, str(view.epoch), who="the service")
         await self._follower.fresh()
-        view = self._follower.find(str(view.epoch))
-        return self._rows.row(view, await self._rows.stored(view))
+        return (await self._rows.rows([self._follower.find(str(view.epoch))]))[0]
 
     # -- reading the ledger -----------------------------------------------------------------------------------
 
     @route("GET", "/v1/snapshots")
     async def list(self, asked: ListRequest) -> Page:
         """List snapshots, newest first, in pages."""
-        views = [view for view in self._follower.newest_first() if fits(view, asked)]
+        views = self._follower.newest_first()
+        if asked != ListRequest(limit=asked.limit):
+            views = [view for view in views if fits(view, asked)]
         page = views[: asked.limit]
         return Page(
             namespace=self._follower.namespace,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -84,8 +84,8 @@ def describe_restore(view: RestoreView, times_ms: Mapping[int, int]) -> Restore:
     )
 
 
-#: The numbers of so many manifests are kept in memory, and so many snapshots as they were described last.
-KEPT: Final = 2_000
+#: So many manifests' numbers are kept in memory, and so many descriptions.
+KEPT: Final = 1_000
 #: A storage that does not answer in this time is taken for one that does not answer; a manifest that cannot be read is
 #: asked for again later.
 STORAGE_S: Final = 5.0
@@ -97,55 +97,53 @@ class Rows:
 
     def __init__(self, follower: LedgerFollower, settings: Settings) -> None:
         self._follower, self._settings = follower, settings
-        self._stored: Shared[tuple[str, str], StoredFiles | None] = Shared(
-            _read, lambda found: AGAIN_S if found is None else float("inf"), most=KEPT
-        )
+        self._stored = Shared(self._read, lambda found: AGAIN_S if found is None else inf, most=KEPT)
 
-    def _now(self, by: Any, view: SnapshotView) -> Any:
-        """Describe a snapshot as of now; one that is over, once for what was read so far."""
-        now_ms = self._follower.clock() if view.open else 0
-        return _described(by, self._follower, view.epoch, self._follower.version, now_ms)
-
-    def row(self, view: SnapshotView, stored: StoredFiles | None) -> SnapshotInfo:
-        """Describe a snapshot in a few numbers, as of now."""
-        found: SnapshotInfo = self._now(summary, view)
-        if stored is None:
-            return found
-        numbers = {"bytes": stored.bytes, "in_flight": stored.in_flight, "restorable": stored.restorable}
-        return replace(found, assembled=True, **numbers)
+    def _now(self, by: Any, view: SnapshotView, stored: StoredFiles | None) -> Any:
+        """Describe a snapshot as of now. If it is decided, as all before it are, little can change that."""
+        follower, kept, key = self._follower, self._follower.described, (by, view.epoch)
+        view = follower.find(str(view.epoch))  # the ledger may have been read anew meanwhile
+        over = view.epoch < next(iter(follower.reading.state.open), inf)
+        latest = view.epoch == follower.latest_good()
+        basis = over or object(), view.verdict, view.contaminated, stored, latest
+        if key not in kept or kept[key][0] != basis:
+            found = replace(by(follower.reading, view, follower.clock()), latest_good=latest)
+            if stored is not None and by is details:
+                found = with_files(found, stored)
+            elif stored is not None:
+                numbers = {"bytes": stored.bytes, "in_flight": stored.in_flight}
+                found = replace(found, assembled=True, restorable=stored.restorable, **numbers)
+            while len(kept) >= KEPT:
+                del kept[next(iter(kept))]
+            kept[key] = basis, found
+        return kept[key][1]
 
     async def rows(self, views: Sequence[SnapshotView]) -> list[SnapshotInfo]:
-        """Describe each."""
-        judged = {view.epoch: self.stored(view) for view in views if view.verdict}
-        stored = dict(zip(judged, await asyncio.gather(*judged.values()), strict=True))
-        return [self.row(view, stored.get(view.epoch)) for view in views]
+        """Describe each in a few numbers, as of now."""
+        for key in filter(None, map(_manifest, views)):
+            self._stored.ask(key)  # all of them at once
+        return [self._now(summary, view, await self.stored(view)) for view in views]
 
     async def whole(self, view: SnapshotView, restorable: RestorableEntry | None) -> Details:
         """Return everything that is known of a snapshot."""
-        stored = await self.stored(view)
-        found: Details = self._now(details, view)
-        found = found if stored is None else with_files(found, stored)
+        found: Details = self._now(details, view, await self.stored(view))
         return replace(found, restorable=restorable or found.restorable)
 
     async def stored(self, view: SnapshotView) -> StoredFiles | None:
         """Return the numbers of its manifest, None if there is none to read."""
-        verdict = view.verdict
-        if verdict is None or (place := within(verdict.manifest, self._settings.roots)) is None:
-            return None
         try:
-            return await self._stored.get((place, verdict.manifest_sha256 or verdict.digest), STORAGE_S)
+            return await self._stored.get(key, STORAGE_S) if (key := _manifest(view)) else None
         except RefusedError:
             return None
 
+    async def _read(self, key: tuple[str, str]) -> StoredFiles | None:
+        try:
+            place = within(key[0], self._settings.roots)
+            return await asyncio.to_thread(stored, place) if place else None
+        except SnapkafkaError:
+            return None
 
-@lru_cache(KEPT)
-def _described(by: Any, follower: LedgerFollower, epoch: int, version: int, now_ms: int) -> Any:
-    found = by(follower.reading, follower.find(str(epoch)), now_ms)
-    return replace(found, latest_good=epoch == follower.latest_good())
 
-
-async def _read(key: tuple[str, str]) -> StoredFiles | None:
-    try:
-        return await asyncio.to_thread(stored, key[0])
-    except SnapkafkaError:
-        return None
+def _manifest(view: SnapshotView) -> tuple[str, str] | None:
+    found = view.verdict
+    return (found.manifest, found.manifest_sha256 or found.digest) if found else None

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial, partialmethod
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import AsyncMock
@@ -16,6 +17,7 @@ from starlette.testclient import TestClient
 
 from snapkafka.kafka import LedgerRecreatedError
 from snapkafka.ports import Entry
+from snapkafka.protocol import Abort, Assigned, Bye, LogEnd, Position, Report, Trigger, Verdict
 from snapkafka.query.locate import stored
 from snapkafka.service import ROUTES, LedgerFollower
 from snapkafka.store import LocalFiles
@@ -23,26 +25,22 @@ from snapkafka.until import until as until_holds
 from tests.worlds.fakes import FakeCluster, FakeLedger, Worker
 from tests.worlds.service_world import asked, assembled, served, until
 
-#: The follower reads each record so much later than others do.
+#: The follower reads each record so much later than others do, as a consumer on a busy machine does.
 LATE_S: Final = 0.2
 
 
-@pytest.fixture
-def late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the service lag behind its own writes, as a consumer on a busy machine does."""
+def test_what_any_instance_has_written_is_in_every_answer_from_then_on(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read = FakeLedger.read
 
-    async def reading(self: FakeLedger, start: int = 0, *, until: int | None = None) -> AsyncIterator[Entry]:
+    async def late(self: FakeLedger, start: int = 0, *, until: int | None = None) -> AsyncIterator[Entry]:
         async for entry in read(self, start, until=until):
             if until is None:
                 await asyncio.sleep(LATE_S)
             yield entry
 
-    monkeypatch.setattr(FakeLedger, "read", reading)
-
-
-@pytest.mark.usefixtures("late")
-def test_what_any_instance_has_written_is_in_every_answer_from_then_on(cluster: FakeCluster) -> None:
+    monkeypatch.setattr(FakeLedger, "read", late)
     with served(cluster) as one, served(cluster) as two:
         for number in range(2):
             name = f"s{number}"
@@ -79,6 +77,36 @@ async def test_who_asks_for_the_end_shares_a_question_that_is_not_sent_yet(
         assert asked == [2]
 
 
+def test_whatever_changes_a_decided_snapshot_is_in_the_next_answer(cluster: FakeCluster) -> None:
+    """A service that has described it says the same as one that has just read the ledger. A process that ran on unseen
+    is nothing against `b` once the earlier `a`, captured later, shows where it stopped."""
+    ledger, late = cluster.the_ledger, Worker(cluster.the_ledger, "tills", "sales", reports=False)
+    for n in (1, 2):
+        ledger.put(Bye(process=0, n=n, goes_on=n == 1, since=4))
+    worker, ends = Worker(ledger, "shop", "orders"), (LogEnd(topic="orders", partition=0, end=10),)
+    a = ledger.put(Trigger(n=3, id="a", ends=ends)) + 1
+    b = ledger.put(Trigger(n=4, id="b", apps=("shop",))) + 1
+    cut: Any = {"positions": (Position(agent="a", topic="sales", partition=0, offset=1),), "previous": 0}
+    records: tuple[Any, ...] = (
+        None,
+        Report(process=late.process, n=5, epoch=b, heard="ledger", assigned=late.assigned, **cut),
+        Verdict(n=6, epoch=a, verdict="VERIFIED"),
+        *(Verdict(n=7, epoch=b, verdict=it) for it in ("VERIFIED", "CONTRADICTED", "UNVERIFIABLE")),
+        Assigned(process=worker.process, n=9, generation=2, inputs=worker.tps),
+        Abort(n=8, epoch=b, code="out-of-order", reason="seen late"),
+    )
+    paths, shown = [f"/v1/snapshots{of}" for of in ("", "/a", "/b")], []
+    with served(cluster, clock=lambda: 2_000_000) as client:
+        for record in records:
+            ledger.put(record)
+            shown.append([client.get(path).json() for path in paths])
+            with served(cluster, clock=lambda: 2_000_000) as other:
+                assert shown[-1] == [other.get(path).json() for path in paths], record
+    assert all(before != after for before, after in pairwise(shown))
+    latest = [[it["snapshot_id"] for it in listed["snapshots"] if it["latest_good"]] for listed, *_ in shown]
+    assert latest == [[], [], ["a"], ["b"], *[["a"]] * 4]
+
+
 def test_a_ledger_whose_end_is_unknown_is_named_and_its_answers_are_stale(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,7 +130,7 @@ STORAGE_S: Final = 0.04
 ANSWER_S: Final = 10.0
 #: Routes beside those of the contract.
 OTHERS: Final = {
-    ("GET", path) for path in ("/", "/page/main.js", "/metrics", "/healthz", "/readyz", "/openapi.json")
+    ("GET", f"/{it}") for it in ("", "page/main.js", "metrics", "healthz", "readyz", "openapi.json")
 }
 NAMES: Final = ", ".join(f'"s{number}".state' for number in range(500))
 #: These read a manifest themselves, and not in a process of their own.
@@ -134,10 +162,8 @@ def test_no_route_waits_for_the_storage_on_the_loop(
     for name in ("read", "size", "list", "pieces"):
         monkeypatch.setattr(LocalFiles, name, partialmethod(partial(slow, getattr(LocalFiles, name))))
     name = ROUTES[method, path].name if (method, path) in ROUTES else ""
-    bodies = {
-        "trigger": asked(target_storage_uri=str(world[1])),
-        "query": {"sql": f"SELECT count(*) FROM {NAMES}"},
-    }
+    sql = f"SELECT count(*) FROM {NAMES}"
+    bodies = {"trigger": asked(target_storage_uri=str(world[1])), "query": {"sql": sql}}
     target = re.sub(r"\{\w+\}", "one", path) + ("?against=two" if name == "diff" else "")
     with served(world[0], (str(world[1]),), assemble=AsyncMock(), verify=AsyncMock()) as client:
         assert client.portal is not None

@@ -13,8 +13,14 @@ from tests.worlds.service_world import asked, assembled, served
 
 TRIGGER: Final = "POST /v1/snapshots/trigger"
 LIST: Final = "GET /v1/snapshots?"
+QUERY: Final = "POST /v1/snapshots/one/query"
+ASSEMBLE: Final = "POST /v1/snapshots/one/assemble"
 JSON: Final = {"content-type": "application/json"}
 SECRET: Final = "hunter2"
+ORIGINS: Final = ("http://evil.example", "null", "http://localhost:9999")
+HOSTS: Final = ("evil.example", "evil.example:8023", "127.0.0.1.evil.example", "")
+STATEMENTS: Final = ("DELETE FROM state", "SELECT 1; SELECT 2", "nonsense")
+PATHS: Final = ("/snapshots", "../x.sql", "/etc/passwd")
 URIS: Final = ("/etc", "s3://others/x", "s3://[x", f"s3://me:{SECRET}@b/x", f"s3://me:{SECRET}@a\u2100b/x")
 
 
@@ -40,41 +46,27 @@ REFUSED: Final[list[tuple[str, Any, int, str, str]]] = [
     (TRIGGER, b'{"ttl_ms": NaN}', 400, "bad-input", ""),
     (TRIGGER, b"x" * 70_000, 413, "too-large", ""),
     (TRIGGER, {"content-type": "text/plain"}, 415, "unsupported-media-type", ""),
-    (TRIGGER, {"origin": "http://evil.example"}, 403, "forbidden", ""),
-    (TRIGGER, {"origin": "null"}, 403, "forbidden", ""),
-    (TRIGGER, {"origin": "http://localhost:9999"}, 403, "forbidden", ""),
-    *(
-        (LIST, {"host": host}, 403, "forbidden", "")
-        for host in ("evil.example", "evil.example:8023", "127.0.0.1.evil.example", "")
-    ),
+    *((TRIGGER, {"origin": origin}, 403, "forbidden", "") for origin in ORIGINS),
+    *((LIST, {"host": host}, 403, "forbidden", "") for host in HOSTS),
     *((f"{LIST}limit={limit}", None, 400, "bad-input", "limit") for limit in ("0", "501", "x", "+5")),
-    (f"{LIST}before=0", None, 400, "bad-input", "before"),
-    (f"{LIST}before={2**63}", None, 400, "bad-input", "before"),
+    *((f"{LIST}before={epoch}", None, 400, "bad-input", "before") for epoch in (0, 2**63)),
     (f"{LIST}status=OPEN", None, 400, "bad-input", "status[0]"),
     (f"{LIST}type=half", None, 400, "bad-input", "type"),
     (f"{LIST}colour=red", None, 400, "bad-input", "colour"),
     (f"{LIST}app=a%00b", None, 400, "bad-input", "app"),
-    *(
-        ("POST /v1/snapshots/one/query", {"sql": sql}, 400, "bad-input", "")
-        for sql in ("DELETE FROM state", "SELECT 1; SELECT 2", "nonsense")
-    ),
-    ("POST /v1/snapshots/one/query", {"sql": "SELECT 1", "rows_max": 1_001}, 400, "bad-input", ""),
-    *(
-        ("POST /v1/snapshots/one/assemble", {"invariants": [path]}, 400, "bad-input", "")
-        for path in ("/snapshots", "../x.sql", "/etc/passwd")
-    ),
+    *((QUERY, {"sql": sql}, 400, "bad-input", "") for sql in STATEMENTS),
+    (QUERY, {"sql": "SELECT 1", "rows_max": 1_001}, 400, "bad-input", ""),
+    *((ASSEMBLE, {"invariants": [path]}, 400, "bad-input", "") for path in PATHS),
     ("POST /v1/snapshots/one/abort", None, 409, "trigger-refused", ""),  # it is captured
     ("POST /v1/snapshots/running/assemble", {}, 409, "snapshot-failed", ""),
     ("POST /v1/snapshots/running/verify", {}, 404, "unknown-snapshot", ""),
-    ("GET /v1/snapshots/nobody", None, 404, "unknown-snapshot", ""),
-    ("GET /v1/snapshots/999999", None, 404, "unknown-snapshot", ""),
+    *((f"GET /v1/snapshots/{of}", None, 404, "unknown-snapshot", "") for of in ("nobody", "999999")),
     ("GET /v1/nothing", None, 404, "not-found", ""),
     ("GET /v1/snapshots/", None, 404, "not-found", ""),
     ("POST /v1/snapshots/trigger/", {}, 404, "not-found", ""),
     ("DELETE /v1/snapshots", None, 405, "method-not-allowed", ""),
     ("GET /v1/jobs/assemble-7", None, 404, "not-found", ""),
-    ("GET /page/../app.py", None, 404, "not-found", ""),
-    ("GET /page/%2e%2e%2fapp.py", None, 404, "not-found", ""),
+    *((f"GET /page/{file}", None, 404, "not-found", "") for file in ("../app.py", "%2e%2e%2fapp.py")),
 ]
 
 

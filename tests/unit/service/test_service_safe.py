@@ -181,8 +181,6 @@ async def at_port(**settings: Any) -> AsyncIterator[int]:
 
 
 BODY = HEAD % b"POST /v1/snapshots/trigger" + b"Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
-
-
 SECOND = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" + HEAD % b"GET /healthz"
 OK = b'{"status":"ok"}'
 
