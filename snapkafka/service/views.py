@@ -113,7 +113,7 @@ class Rows:
             elif stored is not None:
                 numbers = {"bytes": stored.bytes, "in_flight": stored.in_flight}
                 found = replace(found, assembled=True, restorable=stored.restorable, **numbers)
-            while len(kept) >= KEPT:
+            while len(kept) >= KEPT and key not in kept:
                 del kept[next(iter(kept))]
             kept[key] = basis, found
         return kept[key][1]
