@@ -7,9 +7,9 @@ find `kinds` of `witness`es, from which the `verdict` follows.
 Pure: no Kafka, no Spark.
 """
 
-from .coverage import NOTHING_SEEN, Examined, examined
+from .coverage import Examined, examined
 from .external import external_topics, outside_senders
-from .inputs import in_flight, mark_of, read_before, received
+from .inputs import in_flight, read_before, received
 from .kinds import CHECKS, KINDS, OF_STATE, Weight
 from .listed import listed
 from .log import EXTERNAL, Keeping, LogBounds, LogRecord

@@ -7,7 +7,7 @@ read outputs of the snapshot's apps.
 
 A record of an outsider names a process that is not part of the snapshot. If that process did not turn red for the
 snapshot, it may have received red records and passed their content on with an old epoch: so records of it that were
-received since the trigger leave the snapshot open.
+received since the trigger leave the snapshot open, and replies and changes of global tables whenever they came.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ def external_topics(view: CutView, records: Iterable[LogRecord]) -> list[Externa
 
 
 def outside_senders(view: CutView, records: Iterable[LogRecord]) -> list[OutsiderEntry]:
-    """List the outsiders whose records the snapshot's apps have received since the trigger, in order."""
-    found = {
+    """List the outsiders whose records the snapshot's apps have received since the trigger; without a topic: others."""
+    known = view.outsiders
+    found = {(it.process, "") for it in known.values() if it.taken and not it.harmless} | {
         (record.process, record.topic)
         for record in records
         if view.outsiders_record(record)
@@ -46,7 +47,6 @@ def outside_senders(view: CutView, records: Iterable[LogRecord]) -> list[Outside
         and record.offset >= view.received_since(record.tp)
         and any(received(source, record.offset) for source in view.inputs.get(record.tp, ()))
     }
-    known = view.outsiders
     return [
         OutsiderEntry(process=process, app=known[process].app if process in known else "", topic=topic)
         for process, topic in sorted(found)

@@ -37,7 +37,6 @@ from .captured_snapshot import (
     BaseCut,
     Captured,
     ChangelogCut,
-    Code,
     InputCut,
     NeverRead,
     OldTopic,
@@ -48,7 +47,7 @@ from .captured_snapshot import (
     SenderEnd,
     Uncaptured,
 )
-from .colours import Colours, Effect
+from .colours import Effect
 from .events import (
     Absence,
     AssignedInput,
@@ -70,19 +69,16 @@ from .events import (
 from .forking import fork_problem, prefixed
 from .hot_path import SendOutcome
 from .ledger_state import LedgerState, from_checkpoint, take_checkpoint
-from .ledger_view import LedgerView
 from .offsets import (
     NOBODY,
     Agent,
     AgentPosition,
-    AppSends,
     ChangelogEnd,
     ChannelRange,
     CheckResult,
     InputTopic,
     LogEnd,
     Position,
-    RestoreStage,
     Retention,
     Running,
     RunsWithout,
@@ -100,14 +96,10 @@ from .records import (
     INPUT_UNASSIGNED,
     LEDGER_CUT_SHORT,
     NOT_ALIGNED,
-    NOT_GIVEN,
     OUT_OF_ORDER,
     REMOTE,
     RESTORE,
-    RESTORING,
     SENT_BARE,
-    TOPIC_RECREATED,
-    UNKNOWN_PARTITION,
     Abort,
     Assigned,
     Bye,
@@ -125,7 +117,6 @@ from .records import (
     Verdict,
 )
 from .restores import RestoreView, Rule
-from .sent import Sent
 from .snapshots import Failure, SnapshotView, Status, Unread
 from .tearing import Cause
 from .worker import HEAR_ALL, WorkerProtocol

@@ -179,13 +179,15 @@ class Outsider:
     """A process that had joined by the trigger and is not part of the snapshot: its app is out of scope.
 
     `cut`: it turned red for the snapshot before it took in anything red, as the ledger shows. `left`: it had left in
-    order before the trigger. The colour of the records of any other one is unknown.
+    order before the trigger. The colour of the records of any other one is unknown. `taken`: the snapshot's processes
+    have taken in replies or changes of a global table from it.
     """
 
     process: int
     app: str
     cut: bool = False
     left: bool = False
+    taken: bool = False
 
     @property
     def harmless(self) -> bool:

@@ -9,7 +9,7 @@ records may precede the marker; the colour in their header distinguishes them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Collection, Iterator, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,12 +35,7 @@ def ask_markers(cut: OpenCut, colours: Colours) -> list[SendMarkers]:
 
 def ready(cut: OpenCut, colours: Colours) -> bool:
     """Return whether everything that the report vouches for is durable."""
-    return (
-        cut.markers_asked
-        and not cut.markers_due
-        and not colours.white_running(cut.epoch)
-        and not colours.white_unacked(cut.epoch)
-    )
+    return cut.markers_asked and not cut.markers_due and not colours.white_left(cut.epoch)
 
 
 def waits_for(cut: OpenCut, colours: Colours) -> str:
@@ -53,7 +48,7 @@ def waits_for(cut: OpenCut, colours: Colours) -> str:
     return "what it sent before its cut is not acknowledged"
 
 
-def report(cut: OpenCut, colours: Colours) -> Report:
+def report(cut: OpenCut, colours: Colours, taken: Collection[int]) -> Report:
     """Return the record of a cut whose white records are all in the log."""
     return replace(
         cut.noted,
@@ -62,6 +57,7 @@ def report(cut: OpenCut, colours: Colours) -> Report:
         changelogs=(*colours.changelog_ends(cut.epoch, cut.changelogs),),
         recorded=tuple(cut.recorded),
         torn=tuple(cut.torn),
+        taken=tuple(sorted(taken)),
     )
 
 

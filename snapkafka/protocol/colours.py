@@ -96,8 +96,8 @@ class Colours(RunningEvents):
         """Return whether a white event runs, or a white send is not yet appended."""
         return any(t.running or t.unappended for colour, t in self.tallies.items() if colour < epoch)
 
-    def white_unacked(self, epoch: int) -> bool:
-        return any(tally.unacked for colour, tally in self.tallies.items() if colour < epoch)
+    def white_left(self, epoch: int) -> bool:
+        return any(t.running or t.unacked for colour, t in self.tallies.items() if colour < epoch)
 
     def sent_ends(
         self, epoch: int, markers: dict[TopicPartition, int], *, previous: int

@@ -8,7 +8,7 @@ knew.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +92,7 @@ def gather(state: LedgerView, epoch: int) -> Captured:
             for app, hello in sorted({hello.app: hello for hello in hellos}.items())
             if hello.agents
         ),
-        outsiders=tuple(_outsiders(state, snapshot)),
+        outsiders=tuple(_outsiders(state, snapshot, {it for part in parts for it in part.report.taken})),
         run_without=trigger.run_without,
         old_topics=tuple(
             stated.old_topics({source.topic: source.topic_id for source in inputs if source.topic_id})
@@ -181,7 +181,7 @@ def _may_run_again(state: LedgerView, snapshot: SnapshotView) -> str:
     return ""
 
 
-def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:
+def _outsiders(state: LedgerView, snapshot: SnapshotView, taken: Collection[int]) -> Iterator[Outsider]:
     """Yield the processes that had joined by the trigger and are not part of the snapshot."""
     for process, view in sorted(state.processes.items()):
         if process >= snapshot.epoch or process in snapshot.reports or process in snapshot.left:
@@ -192,6 +192,7 @@ def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:
             app=view.hello.app,
             cut=process in snapshot.beside,
             left=left and not (view.dead or view.goes_on),
+            taken=process in taken,
         )
 
 

@@ -111,6 +111,7 @@ class Member(Work):
         #: Ends of what earlier identities wrote since our inputs were recovered.
         self._written: dict[TopicPartition, int] = {}
         self._waited: set[int] = set()  # snapshots whose time to live is over here
+        self._took_from: set[int] = set()  # see `takes_from`
         self._n = 0
 
     def _of_membership(self, event: Joined | StopAsked | LedgerRecreated) -> list[Action]:
@@ -177,6 +178,7 @@ class Member(Work):
         self.ledger = LedgerState(history=False)
         self.open.aborted.clear()
         self._waited.clear()
+        self._took_from.clear()
 
     # -- who this process is ----------------------------------------------------------------------------------
 

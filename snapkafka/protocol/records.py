@@ -203,7 +203,8 @@ class Report(InParts):
     `assigned` is the ledger offset of the `Assigned` it was made under (-1: no inputs yet); if that is no longer its
     latest, or it has other inputs, the snapshot fails (R9). `unstamped`: one past the last record that it sent
     somewhere without a header, because a size limit had no room for it (R15). `skipped`: what it passed without reading
-    it (R3). The fields from `sent` on are read by whoever gathers a captured snapshot, and where it is to be aligned.
+    it (R3). `taken`: of which processes it has ever taken in replies, or changes of global tables. The fields from
+    `sent` on are read by whoever gathers a captured snapshot, and where it is to be aligned.
     """
 
     REST = "sent"
@@ -222,6 +223,7 @@ class Report(InParts):
     cut_us: int = 0
     torn: tuple[TornEvent, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    taken: tuple[int, ...] = ()
 
 
 @value

@@ -205,6 +205,11 @@ class WorkerProtocol(Member):
             return [ReadLedgerTo(offset=epoch - 1)] if may or "ledger" in self.hear else []
         return [*self._cut(epoch, heard), *self._advance()] if may and self.ledger.is_epoch(epoch) else []
 
+    def takes_from(self, process: int) -> None:
+        """Note who sent a reply, or a change of a global table: if it is absent, its epoch does not tell its colour."""
+        if self.inputs.latest is not None:  # what was recovered before is older than any snapshot of ours
+            self._took_from.add(process)
+
     # -- the cut (R3, R4) -------------------------------------------------------------------------------------
 
     def _cut(self, epoch: int, heard: Heard, *, aligned: bool = False) -> list[Action]:
@@ -316,7 +321,7 @@ class WorkerProtocol(Member):
         for epoch, cut in sorted(self.open.cuts.items()):
             actions += closing.ask_markers(cut, self.colours)
             if closing.ready(cut, self.colours):
-                record = closing.report(cut, self.colours)
+                record = closing.report(cut, self.colours, self._took_from)
                 for unknown, tp in closing.unknown_partitions(cut, record, self.ledger):
                     why = f"{self._name} has sent to {tp}, which no process has named as its input"
                     actions += self._abort([unknown], UNKNOWN_PARTITION, why, str(tp))

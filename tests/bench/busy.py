@@ -45,8 +45,6 @@ EVENTS: Final = 1_500_000
 WARM: Final = 5_000
 KEYS: Final = 1_000
 LIMIT_S: Final = 180.0
-#: So many cuts are looked at, one after the other.
-CUTS, CUT_EVERY_S = 1_000, 0.1
 
 A = TypeVar("A", bound="Arm")
 
@@ -103,23 +101,6 @@ def bench_latency() -> list[Figure]:
     return [
         figure("latency_p99_ratio", ratios, "ratio", bar=1.05),
         figure("latency_worker_core", cores, "cores", bar=0.95, at_most=False),
-    ]
-
-
-def bench_cut() -> list[Figure]:
-    """How long a busy worker stands still for a cut, by its own clock."""
-    with (
-        EmbeddedKafka() as broker,
-        tempfile.TemporaryDirectory() as folder,
-        Arm(broker.bootstrap, Path(folder), "cut", every_s=CUT_EVERY_S) as arm,
-    ):
-        done = arm.turn(CUTS * CUT_EVERY_S)
-        captured = arm.require_captured(CUTS * 0.8)
-    cuts = [float(report.cut_us) for view in captured for _, report in view.reports.values()]
-    return [
-        figure("cut_us_p99", cuts, "us", of=p99, bar=1000),
-        figure("cut_us_p50", cuts, "us"),
-        figure("cut_worker_core", [done.cores], "cores", bar=0.95, at_most=False),
     ]
 
 

@@ -6,9 +6,7 @@ import pytest
 
 from snapkafka.protocol import (
     NOT_ALIGNED,
-    NOT_GIVEN,
     Abort,
-    AppSends,
     AskState,
     Event,
     Hold,
@@ -21,6 +19,8 @@ from snapkafka.protocol import (
     TimerExpired,
 )
 from snapkafka.protocol.alignment import Graph, known_graph
+from snapkafka.protocol.offsets import AppSends
+from snapkafka.protocol.records import NOT_GIVEN
 
 from .world import A, B, Process, World, records, settle
 

@@ -128,7 +128,7 @@ def test_r2_who_is_no_part_of_it_is_listed_with_what_is_known_of_it() -> None:
         replace(TRIGGER, apps=("p",)),  # 9: epoch 10
         Bye(process=5, n=1),
         replace(other, n=14),  # 11: was not there
-        replace(REPORTED, process=4, epoch=10, assigned=6),  # captured
+        replace(REPORTED, process=4, epoch=10, assigned=6, taken=(3, 4)),  # captured
         cut,
         replace(TRIGGER, n=98, id="next", apps=("p",)),  # 14: epoch 15
         replace(cut, process=3, epoch=15, previous=10),
@@ -137,7 +137,7 @@ def test_r2_who_is_no_part_of_it_is_listed_with_what_is_known_of_it() -> None:
         Outsider(process=0, app="z", left=True),
         Outsider(process=1, app="z"),
         Outsider(process=2, app="z", cut=True),
-        Outsider(process=3, app="z"),
+        Outsider(process=3, app="z", taken=True),
         Outsider(process=5, app="z"),
     )
     assert [it.harmless for it in state.captured(10).outsiders] == [True, False, True, False, False]

@@ -6,7 +6,6 @@ import pytest
 
 from snapkafka.protocol import (
     SENT_BARE,
-    TOPIC_RECREATED,
     Abort,
     AppendToLedger,
     Bye,
@@ -20,7 +19,6 @@ from snapkafka.protocol import (
     RecordMet,
     Report,
     SendOutcome,
-    Sent,
     SentEnd,
     SeqRange,
     StartTimer,
@@ -30,7 +28,8 @@ from snapkafka.protocol import (
     TurnedRed,
 )
 from snapkafka.protocol.ledger_fold import KEEP_DECIDED
-from snapkafka.protocol.sent import RANGES_MAX
+from snapkafka.protocol.records import TOPIC_RECREATED
+from snapkafka.protocol.sent import RANGES_MAX, Sent
 
 from .world import A, B, Process, Stored, World, log_ends, records, settle
 

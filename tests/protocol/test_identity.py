@@ -12,7 +12,6 @@ from snapkafka.protocol import (
     INPUT_MOVED,
     INPUT_UNASSIGNED,
     NOBODY,
-    UNKNOWN_PARTITION,
     Absence,
     AppendHello,
     Bye,
@@ -30,6 +29,7 @@ from snapkafka.protocol import (
     TopicPartition,
 )
 from snapkafka.protocol.offsets import SOMEBODY
+from snapkafka.protocol.records import UNKNOWN_PARTITION
 from tests.worlds.list_checks import v5
 
 from .world import A, B, Process, World, fold_of, settle

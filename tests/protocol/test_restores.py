@@ -8,7 +8,6 @@ import pytest
 
 from snapkafka.protocol import (
     RESTORE,
-    RESTORING,
     AgentPosition,
     Fork,
     Hello,
@@ -23,6 +22,7 @@ from snapkafka.protocol import (
     prefixed,
 )
 from snapkafka.protocol.forking import fork_of, of_fork
+from snapkafka.protocol.records import RESTORING
 from snapkafka.protocol.restores import Base
 
 from .test_checkpoints import behind

@@ -19,11 +19,11 @@ from snapkafka.protocol import (
     LedgerState,
     Pause,
     Restore,
-    RestoreStage,
     Retire,
     Trigger,
     Verdict,
 )
+from snapkafka.protocol.offsets import RestoreStage
 from snapkafka.sim import played
 from tests.protocol.world import fold_of, log_ends
 

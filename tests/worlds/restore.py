@@ -17,7 +17,6 @@ from snapkafka.protocol import (
     Agent,
     Captured,
     ChangelogCut,
-    Code,
     Hello,
     InputTopic,
     LedgerState,
@@ -27,6 +26,7 @@ from snapkafka.protocol import (
     Table,
     TopicPartition,
 )
+from snapkafka.protocol.captured_snapshot import Code
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, FakeLedger
 from tests.worlds.logs import Admin, FakeLog

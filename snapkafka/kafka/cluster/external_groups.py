@@ -86,9 +86,7 @@ def left_open(
     """Format what leaves a snapshot open, for people; of the groups the first few."""
     for group in groups[:SHOWN_MAX]:
         if not group.group:
-            yield (
-                "consumer groups are not visible (needs DESCRIBE on the cluster), and inputs hold external records"
-            )
+            yield "groups are not visible (without DESCRIBE on the cluster); inputs hold external records"
             continue
         read = f"reads {', '.join(group.topics)}" if group.topics else "reads unknown topics"
         yield (
@@ -107,9 +105,10 @@ def left_open(
     for outsider in outsiders:
         app = f" of app {outsider.app}" if outsider.app else ""
         why = "is not part of the snapshot" if app else "has no accepted Hello in the ledger"
+        what = f"to topic {outsider.topic}, which" if outsider.topic else "replies or table changes, which"
         yield (
-            f"process {outsider.process}{app} {why} but sent to topic {outsider.topic}, which the apps read: that may"
-            " come from after the cut (include its app, or find out why it does not take part)"
+            f"process {outsider.process}{app} {why} but sent {what} the apps read: that may come from after the cut"
+            " (include its app, or find out why it does not take part)"
         )
 
 

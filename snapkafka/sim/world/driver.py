@@ -334,9 +334,10 @@ class Driver(MachineDriver):
         (R16). A record without a header, or with that of another ledger, is external."""
         if not self.is_ours(record):
             return False
-        if record.marker:
-            event: MarkerMet | RecordMet = MarkerMet(epoch=record.epoch)
-        else:
+        if how != "fetch":
+            self.machine.takes_from(record.process)
+        event: MarkerMet | RecordMet = MarkerMet(epoch=record.epoch)
+        if not record.marker:
             event = RecordMet(epoch=record.epoch, may_wait=how == "fetch")
         asked = self.feed(event)
         if asked is None or isinstance(asked, Hold):

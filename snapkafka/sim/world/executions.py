@@ -164,9 +164,8 @@ class Runner(Driver):
             return
         self.meets(record, "global")
         if record.process != self.machine.process or not self.is_ours(record):
-            key, epoch = record.key, record.epoch
             if self.is_ours(record):
-                self.torn(lambda: self.machine.colours.received("g", key, epoch))
+                self.torn(lambda: self.machine.colours.received("g", record.key, record.epoch))
             self.world.history.recovered(self.shared, record.key, record.step)
 
     def torn(self, ask: Callable[[], list[Torn]]) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
-from snapkafka.protocol import LedgerState, LedgerView, Position, Report
+from snapkafka.protocol import LedgerState, Position, Report
+from snapkafka.protocol.ledger_view import LedgerView
 from snapkafka.sim import Process, SimStored, runs
 
 Patch = Callable[[], AbstractContextManager[object]]

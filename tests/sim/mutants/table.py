@@ -16,7 +16,6 @@ from typing import Final
 from snapkafka.checks import stopped_app
 from snapkafka.checks.view import CutView
 from snapkafka.protocol import (
-    Colours,
     LedgerState,
     WorkerProtocol,
     aligner,
@@ -28,6 +27,7 @@ from snapkafka.protocol import (
     ledger_fold,
     sent,
 )
+from snapkafka.protocol.colours import Colours
 from snapkafka.protocol.hot_path import Work
 from snapkafka.protocol.membership import Member
 from snapkafka.protocol.snapshots import Part
@@ -118,10 +118,8 @@ def starting(later: int) -> Patch:
     )
 
 
-WHITE_RUNNING: Final = "        and not colours.white_running(cut.epoch)\n"
-WHITE_UNACKED: Final = "        and not colours.white_unacked(cut.epoch)\n"
 CLOSES_BEFORE_EVENTS: Final = both(
-    edit(closing, "ready", WHITE_RUNNING, ""),
+    edit(Colours, "white_left", "t.running or ", ""),
     edit(closing, "ask_markers", " or colours.white_running(cut.epoch)", ""),
 )
 COUNTS_WHAT_FAILED: Final = edit(
@@ -189,7 +187,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant("R7 event: reports before the last white one", sober, 7, "closing").patched(CLOSES_BEFORE_EVENTS),
     Mutant("R7 ack: reports before the last white one", sober, 12, "closing").patched(
-        edit(closing, "ready", WHITE_UNACKED, "")
+        edit(Colours, "white_left", "t.running or t.unacked", "t.running")
     ),
     Mutant("R7 transaction: counts before its commit", plans.in_transactions, 16, "transactions").patched(
         always(Driver, "acknowledged", True)
@@ -278,6 +276,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant("R2 outsider: what it sent is in no verdict", plans.relayed, 3).patched(
         always(runs, "outside_senders", [])
+    ),
+    Mutant("R2 answers: those of an outsider are in no verdict", seed=77577).patched(
+        always(WorkerProtocol, "takes_from", None)
     ),
     Mutant("R2 beside: whoever had joined counts as red", plans.relayed, 3).patched(
         patching(captured_snapshot.Outsider, "harmless", lambda _: property(lambda self: True))

@@ -34,6 +34,16 @@ def test_what_was_received_of_an_outsider_since_the_trigger_leaves_it_open() -> 
         assert "process 50" in line and "topic in" in line and (not app or "of app relay" in line)
 
 
+def test_of_whose_answers_were_taken_in_without_a_cut_of_it_leaves_it_open() -> None:
+    """Whenever they came: its epoch does not tell whether it has taken in red records."""
+    one, other = (Outsider(process=process, app="relay", taken=True) for process in (50, 51))
+    found = outside_senders(CutView(replace(CAPTURED, outsiders=(one, replace(other, left=True)))), WHITE)
+    assert found == [OutsiderEntry(process=50, app="relay", topic="")]
+    assert judged(CAPTURED, Checked(PASSED, {}, outside=tuple(found)), ())["verdict"] == "VERIFIED_OPEN"
+    (line,) = left_open((), (), found, strict=False)
+    assert "process 50 of app relay" in line and "topic" not in line
+
+
 @pytest.mark.parametrize(
     ("mixed", "declared", "strict", "groups", "verdict"),
     [

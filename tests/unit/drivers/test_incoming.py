@@ -84,6 +84,7 @@ async def test_a_red_reply_tears_who_asked_in_white(*, stamped: bool) -> None:
     events = way.driver.events = Events(way.driver)
     consumer = SimpleNamespace(add=AsyncMock(), _fetchers={"in"})
     events.watch_replies(consumer)
+    way.driver.assign(TopicPartition("questions", 0), "ask")
     stream = SimpleNamespace(reading=StreamRecords("ask"))
     _, asking = events.event_in(TopicPartition("questions", 0), 3, stream, SimpleNamespace(message=None))
     way.connect()
@@ -93,6 +94,7 @@ async def test_a_red_reply_tears_who_asked_in_white(*, stamped: bool) -> None:
     assert machine.colours.running == {asking: epoch}
     (closed,) = way.driver.found(Report)
     assert [(torn.agent, torn.offset, torn.table) for torn in closed.torn] == [("ask", 3, "")]
+    assert closed.taken == ((5,) if stamped else ())
 
 
 async def test_a_marker_that_lost_its_header_reaches_no_agent_and_is_counted() -> None:

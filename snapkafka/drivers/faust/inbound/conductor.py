@@ -156,6 +156,8 @@ class _Partition:
         await way(message)
 
     def _notify_met(self, message: Any, stamp: wire.Stamp | None) -> None:
+        if stamp is not None and self._notifies:
+            self._driver.machine.takes_from(stamp.process)
         if self._replies is not None:
             self._replies.reply_met(None if stamp is None else stamp.epoch)
         if self._tables is not None:

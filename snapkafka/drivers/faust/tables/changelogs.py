@@ -94,9 +94,7 @@ class Tables:
         Records below the base of a restore, and records that it appended, are not effects of present events.
         """
         base = self._driver.restored.bases.get(TopicPartition(*tp))
-        restored = base is not None and (
-            offset < base.end or (stamp is not None and stamp.process <= base.author)
-        )
+        restored = base and (offset < base.end or (stamp and stamp.process <= base.author))
         if stamp is not None and stamp.cause is not None and not restored:
             topic, partition, cause = stamp.cause
             self._effects[topic, partition] = max(cause + 1, self._effects.get((topic, partition), 0))
