@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from snapkafka.checks import LogBounds, LogRecord, Verdict
+from snapkafka.demo.settings import CHANGELOG_SETTINGS
 from snapkafka.protocol import Failure, SnapshotView, TopicPartition, Trigger
 from tests.chaos.faults import ENV
 from tests.chaos.judge import KINDS, Log, judged, problems
@@ -22,9 +23,10 @@ EARNEST: Final = MINUTES >= 10
 
 @pytest.mark.nightly
 @pytest.mark.timeout(MINUTES * 360)
-def test_a_storm_of_faults(namespace: str) -> None:
+def test_a_storm_of_faults(namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every snapshot is captured and verified, or failed by a reason that names the culprit; none hangs; the next good
     one comes within 15 s of a fault; four of five are captured. All in the time of a calm machine, see `CALM_S`."""
+    monkeypatch.setitem(CHANGELOG_SETTINGS, "min.compaction.lag.ms", "0")
     with live(namespace, env=lambda *_: ENV, properties=BROKER) as system:
         found = storm(system, seed=SEED, seconds=MINUTES * 60)
         print(*found.reported(), *found.crashed, *Counter(found.outcomes).items(), sep="\n")
