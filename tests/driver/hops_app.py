@@ -1,7 +1,8 @@
 """A Faust app that traces its own worker: the functions of snapkafka that one record passes from fetch to commit.
 
-Agents: `read` does nothing with a record, `write` writes a table. The first records warm up; the last one is traced.
-The functions, in the order of their first calls, go to the file HOPS_FILE.
+Agents: `read` does nothing with a record, `write` writes a table twice, in one batch of the producer. The first records
+warm up; the last one is traced. The functions, in the order of their first calls, and how often each was called, go to
+the file HOPS_FILE.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -39,7 +41,7 @@ BACKGROUND: Final = (
 COMPREHENSIONS: Final = ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>")
 
 tracing = threading.Event()
-passed: dict[str, None] = {}
+passed = Counter[str]()
 
 
 def trace(frame: FrameType, what: str, _: Any) -> None:
@@ -48,7 +50,7 @@ def trace(frame: FrameType, what: str, _: Any) -> None:
         return
     path = code.co_filename.removeprefix(PACKAGE)
     if code.co_name not in COMPREHENSIONS and not path.startswith(BACKGROUND):
-        passed.setdefault(f"{path} {code.co_qualname}")
+        passed[f"{path} {code.co_qualname}"] += 1
 
 
 threading.setprofile(trace)  # Faust's consumer has a thread of its own
@@ -68,7 +70,7 @@ async def read(stream: Any) -> None:
 @app.agent(topics["write"], name="write")
 async def write(stream: Any) -> None:
     async for event in stream.events():
-        counts[event.key.decode()] = 1
+        counts[event.key.decode()] = counts["another"] = 1
 
 
 def done(tp: TP, offset: int) -> bool:
@@ -79,7 +81,7 @@ def done(tp: TP, offset: int) -> bool:
 @app.task
 async def run() -> None:
     """Send the records one by one: each is committed, and what it sent acknowledged, before the next one comes."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, dict[str, int]] = {}
     await until(lambda: driver.participating and len(app.consumer.assignment()) > len(KINDS), 60, "to join")
     async with AIOKafkaProducer(bootstrap_servers=BOOTSTRAP) as producer:
         for kind in KINDS:
@@ -95,11 +97,11 @@ async def run() -> None:
                 await until(lambda: done(tp, offset), 60, "its commit", every_s=0.01)  # noqa: B023
             tracing.clear()
             sys.setprofile(None)
-            found[kind] = list(passed)
+            found[kind] = dict(passed)
     write_out(found)
 
 
-def write_out(found: dict[str, list[str]]) -> None:
+def write_out(found: dict[str, dict[str, int]]) -> None:
     """Write the file: whoever waits for it finds all of it."""
     file = Path(os.environ["HOPS_FILE"])
     whole = file.with_suffix(".new")
