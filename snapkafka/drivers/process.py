@@ -347,8 +347,8 @@ class Process(MachineDriver):
 
     # -- for the app --------------------------------------------------------------------------------------------------
 
-    async def trigger(self, snapshot_id: str = "", *, markers: bool = True, **options: Any) -> str:
-        """Request a snapshot from inside the service, with markers or without; return its id at once (R1).
+    async def trigger(self, snapshot_id: str = "", **options: Any) -> str:
+        """Request a snapshot from inside the service; return its id at once (R1).
 
         Raises:
             TriggerRefusedError: this worker has not started, or takes no part.
@@ -366,8 +366,7 @@ class Process(MachineDriver):
         )
         for unread in self.machine.ledger.unread(trigger.apps):
             self.log("%s", unread, snapshot=trigger.id)
-        marked = trigger.marker_topics if markers else ()
-        self.append(replace(trigger, process=self.machine.author, marker_topics=marked))
+        self.append(replace(trigger, process=self.machine.author))
         return trigger.id
 
     async def _catch_up(self) -> None:

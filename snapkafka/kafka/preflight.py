@@ -63,6 +63,7 @@ async def compose_trigger(
     state: LedgerState,
     *,
     attempt: int = 1,
+    markers: bool = True,
     catch_up: Callable[[], Awaitable[None]] | None = None,
     times_ms: Mapping[int, int] = {},
     **options: Any,
@@ -94,8 +95,12 @@ async def compose_trigger(
             wanted = sorted({tp for _, tp in state.inputs_of(state.standing(apps))})
             unknown = "the ends of the inputs are unknown: more will be read"
             unseen = "consumer groups cannot be seen: no markers will be sent"
+            running = {view.hello.app for view in state.participants()}
+            all_run = running == {view.hello.app for view in state.processes.values()}
+            # Without markers, and where all apps run, no group makes a difference.
+            of_groups = asyncio.sleep(0) if all_run and not markers and not apps else admin.groups()
             found, groups = await asyncio.gather(
-                _seen(admin.log_ends(wanted), unknown, fields), _seen(admin.groups(), unseen, fields)
+                _seen(admin.log_ends(wanted), unknown, fields), _seen(of_groups, unseen, fields)
             )
             known = sorted((found or {}).items())
             ends = tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=at) for tp, at in known)
@@ -106,6 +111,7 @@ async def compose_trigger(
                 raise
         await asyncio.sleep(READERS_POLL_S)
         await catch_up()
+    marked = _marker_topics(groups, state, asked.knowing, fields) if markers and groups is not None else ()
     return Trigger(
         n=random.getrandbits(63),
         id=snapshot_id,
@@ -117,7 +123,7 @@ async def compose_trigger(
         ttl_ms=asked.ttl_ms,
         apps=tuple(sorted(apps)),
         ends=ends,
-        marker_topics=_marker_topics(groups, state, asked.knowing, fields) if groups is not None else (),
+        marker_topics=marked,
         run_without=tuple(_run_without(groups or (), state, apps)),
         stopped=stopped,
         asked_at=asked_at,

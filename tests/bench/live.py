@@ -1,5 +1,4 @@
-"""The running system of the demo, two services of two workers each: how long a capture takes, and how many requests
-one snapshot costs everybody.
+"""The running system of the demo, two services of two workers each: how many requests one snapshot costs everybody.
 
 The broker itself counts them: its log has one line for each that it has answered. Turns with snapshots and without take
 turns, so that what the system does anyway is subtracted.
@@ -13,12 +12,10 @@ from collections.abc import Iterable
 from typing import Final
 from unittest import mock
 
-from tests.bench.figures import Figure, figure, p99
+from tests.bench.figures import Figure, figure
 from tests.e2e.parts import Live, live
 from tests.observing import OBSERVER
 
-#: Of fewer than a hundred the p99 is the slowest.
-SNAPSHOTS: Final = 300
 #: Each of the pairs is a turn with snapshots and one without.
 PAIRS: Final = int(os.environ.get("BENCH_PAIRS", "8"))
 TAKEN, EVERY_S = 12, 0.5
@@ -27,21 +24,6 @@ ANSWERED: Final = re.compile(r'"clientId":"([^"]*)".*?"requestApiKeyName":')
 REQUEST_LOG: Final = "-Dorg.slf4j.simpleLogger.log.kafka.request.logger=debug"
 #: Who sends, by the name of the client; the load that the demo makes is nobody.
 ROLES: Final = {"snapkafka": "workers", "faust": "apps", OBSERVER: "asker"}
-
-
-def bench_capture() -> list[Figure]:
-    """How long a capture takes (ledger time, trigger to completion)."""
-    with live("bench-capture", slow_every=0) as system:
-        views = []
-        for number in range(SNAPSHOTS):
-            views.append(system.take(f"s{number}"))
-            time.sleep(0.1)
-        times = system.observer.times
-        captures = [float(times[view.captured_at or 0] - times[view.epoch - 1]) for view in views]
-    return [
-        figure("capture_ms_p99", captures, "ms", of=p99, bar=250),
-        figure("capture_ms_p50", captures, "ms"),
-    ]
 
 
 def bench_requests() -> list[Figure]:

@@ -1,8 +1,8 @@
 """`install(app, every=60.0)`: periodic snapshots, each requested by whichever worker is first.
 
 Every worker has the timer. Each moment has a name, which is the snapshot's id, and the first trigger of an id is the
-snapshot (R1): so there is one snapshot per moment, however many workers ask. A random delay makes it likely that only
-one worker asks.
+snapshot (R1): so there is one snapshot per moment, however many workers ask. Who has joined later asks later, so mostly
+only one worker asks.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from snapkafka.until import Tries, pause_after
 
 from ..process import Process
 
-#: Of the period, and at most: by so much a worker asks late, so that most see that another one has asked.
-JITTER: Final = 0.1
-JITTER_MAX_S: Final = 5.0
+#: Of the period, and at most: by so much the last worker asks after the first, so that most see that one has asked.
+SPREAD: Final = 0.5
+SPREAD_MAX_S: Final = 5.0
 #: One snapshot in so many sends markers. A marker wakes the consumer, the loop and an agent of every reader; headers
 #: alone mark a cut as well.
 MARKED: Final[dict[str, float]] = {"always": 1, "sampled": 10, "never": float("inf")}
@@ -40,8 +40,9 @@ async def run_timer(host: Process, every: float) -> None:
     while True:
         number = time.time() // every + 1  # the same for all workers
         moment = number * every
-        jitter = random.random() * min(JITTER * every, JITTER_MAX_S)
-        await asyncio.sleep(max(0.0, moment - time.time()) + jitter)
+        older = [it.process < (host.machine.process or 0) for it in host.machine.ledger.participants()]
+        turn_s = min(SPREAD * every, SPREAD_MAX_S) * sum(older) / max(len(older), 1)
+        await asyncio.sleep(max(0.0, moment - time.time()) + turn_s)
         name, ledger = moment_id(moment, every), host.machine.ledger
         # Another one has requested it, this worker takes no part, or a snapshot is running.
         if (name, 1) in ledger.by_id or host.machine.process is None or ledger.open:

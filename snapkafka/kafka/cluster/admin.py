@@ -74,9 +74,7 @@ class KafkaTopicAdmin:
             if it.error:
                 continue
             # Partitions without a leader (code 5) are counted all the same: they come back.
-            self._leaders.update(
-                (TopicPartition(it.name, each.number), each.leader) for each in it.partitions
-            )
+            self._leaders |= {TopicPartition(it.name, each.number): each.leader for each in it.partitions}
             found[it.name] = Topic(
                 partitions=len(it.partitions),
                 topic_id=it.id.hex(),
@@ -161,9 +159,7 @@ class KafkaTopicAdmin:
         async for _ in Tries(CREATED_WITHIN_S, 0.05):
             if topic in await self.describe_topics([topic]):
                 return
-        raise BrokerUnavailableError(
-            f"topic {topic} was created but is not seen after {CREATED_WITHIN_S:g} s"
-        )
+        raise BrokerUnavailableError(f"topic {topic} was created and is not seen in {CREATED_WITHIN_S:g} s")
 
     # -- logs ------------------------------------------------------------------------------------------------
 
@@ -295,10 +291,9 @@ class KafkaTopicAdmin:
         with translated(self.connection, f"commit positions for group {group}"):
             try:
                 await consumer.start()
-                consumer.assign([KafkaPartition(*tp) for tp in positions])
-                await consumer.commit(
-                    {KafkaPartition(*tp): OffsetAndMetadata(offset, note) for tp, offset in positions.items()}
-                )
+                places = {KafkaPartition(*tp): OffsetAndMetadata(at, note) for tp, at in positions.items()}
+                consumer.assign(list(places))
+                await consumer.commit(places)
             except errors.CommitFailedError as error:
                 raise LedgerUnusableError(
                     f"could not commit positions for group {group}: it has members of its own",
@@ -382,5 +377,4 @@ async def namespaces_hint(admin: TopicAdmin) -> str:
     found = sorted(name.removeprefix(LEDGER) for name in topics if name.startswith(LEDGER))
     if not found:
         return "this cluster has no namespace yet: start a service that calls snapkafka.install"
-    known = f"this cluster has {', '.join(found)}"
-    return f"{known}: choose one by --namespace"
+    return f"this cluster has {', '.join(found)}: choose one by --namespace"

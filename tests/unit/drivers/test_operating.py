@@ -39,8 +39,11 @@ async def test_a_failed_snapshot_is_retried(monkeypatch: pytest.MonkeyPatch, cod
 async def test_the_timer_samples_markers(
     monkeypatch: pytest.MonkeyPatch, markers: Any, at: Collection[int]
 ) -> None:
-    """By the number of the moment, so that all workers do the same. A moment passes while a snapshot is open."""
-    now, taken, ledger = [1_000_000.0], list[bool](), SimpleNamespace(by_id={}, open=[])
+    """By the number of the moment, so that all workers do the same. A moment passes while a snapshot is open. The last
+    one of three that have joined asks last, a third of the period later."""
+    now, taken = [1_000_000.0], list[bool]()
+    joined = [SimpleNamespace(process=process) for process in (3, 1, 2)]
+    ledger = SimpleNamespace(by_id={}, open=[], participants=lambda: joined)
 
     async def sleep(seconds: float) -> None:
         now[0] += seconds
@@ -49,12 +52,13 @@ async def test_the_timer_samples_markers(
             raise asyncio.CancelledError
 
     async def take(*_: Any, markers: bool) -> None:
+        assert now[0] % 3 == 1.0
         taken.append(markers)
 
     monkeypatch.setattr(time, "time", lambda: now[0])
     monkeypatch.setattr(timer, "asyncio", SimpleNamespace(sleep=sleep))
     monkeypatch.setattr(timer, "_take", take)
-    machine = SimpleNamespace(process=1, ledger=ledger)
+    machine = SimpleNamespace(process=3, ledger=ledger)
     host: Any = SimpleNamespace(config=Config(namespace="n", markers=markers), machine=machine)
     with pytest.raises(asyncio.CancelledError):
         await timer.run_timer(host, 3.0)

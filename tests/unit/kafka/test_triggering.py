@@ -54,6 +54,7 @@ def refused(reason: str) -> Any:
 
 
 SHOP = Hello(n=1, app="shop", inputs=ORDERS, session_ms=20_000)
+LEFT = (replace(SHOP, app="till"), Bye(process=1, n=1))
 RESTORED = Restore(n=9, plan="r", stage="begun", snapshot="s", apps=("shop",), who="ann@box")
 HALF = Assigned(process=5, n=5, generation=2, inputs=(TopicPartition("orders", 1),))
 HAS = Assigned(process=0, n=2, generation=1, inputs=tuple(TopicPartition("orders", p) for p in (0, 1)))
@@ -173,6 +174,19 @@ async def test_markers(records: Records, groups: list[Group], knowing: tuple[str
     """They go only where every group knows them."""
     trigger = await compose_trigger(FakeAdmin(known_groups=groups), state_of(*records), knowing=knowing)
     assert trigger.marker_topics == (("orders",) if marked else ())
+
+
+@pytest.mark.parametrize("more", [(), LEFT, (*LEFT, Retire(n=99, app="till"))])
+async def test_groups_are_asked_for_where_they_make_a_difference(more: Records) -> None:
+    """Without markers they do so only where an app does not run."""
+
+    class Blind(FakeAdmin):
+        groups: Any = None  # it fails who asks
+
+    with pytest.raises(TypeError) if more else contextlib.nullcontext():
+        assert not (await compose_trigger(Blind(), state_of(SHOP, *more), markers=False)).marker_topics
+    with pytest.raises(TypeError):
+        await compose_trigger(Blind(), state_of(SHOP))
 
 
 STOCK = Table(name="stock", changelog="shop-stock-changelog", partitions=6, copartitioned=True)
