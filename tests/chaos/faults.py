@@ -114,8 +114,7 @@ class Faults:
         observer, check = self.live.observer, wire.tp_check(REQUESTS, partition)
         header = wire.stamp(observer.ledger.ledger_id, check, observer.state.end + 1_000, 2**31, 0)
         record = ("acct-0000", b'{"to": "acct-0001", "amount": 0, "asked": 0}', None)
-        headers = [(wire.HEADER, header)]
-        produce(self.live.bootstrap, REQUESTS, [record], partition=partition, headers=headers)
+        produce(self.live.bootstrap, REQUESTS, [record], partition=partition, headers=[(wire.HEADER, header)])
         return f"{REQUESTS}[{partition}]"
 
     def second_trigger(self) -> str:

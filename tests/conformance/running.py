@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -78,9 +77,11 @@ class Running:
         blocking_until(through, 60, f"{role} to commit {end}")
 
     def leave(self, worker: Worker) -> None:
-        """Stop a process in order."""
+        """Stop a process in order, when it has joined: a Python that is still starting ends by its own status."""
+        joined = lambda: worker.pid in {it.hello.pid for it in [*self.observer.state.processes.values()]}  # noqa: E731
+        blocking_until(joined, 60, f"{worker.name} to join")
         self.system.interrupt(worker)
-        assert worker.status in (0, -signal.SIGINT)  # the latter before it has begun
+        assert worker.status == 0
 
     def stop_ticks(self) -> None:
         """End the ticks; the source leaves."""
