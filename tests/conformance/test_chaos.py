@@ -14,6 +14,7 @@ import pytest
 
 from snapkafka.errors import SnapshotFailedError, TriggerRefusedError
 from snapkafka.testing import Taken, Worker
+from snapkafka.until import blocking_until
 from tests.conformance.running import money_of, running
 from tests.observing import Place
 
@@ -27,8 +28,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(CHAOS_S * 3 + 600)]
 def test_what_is_captured_between_kills_is_consistent(place: Place) -> None:
     """Members of both kinds are killed; a third spender joins, and leaves in order, so inputs move. Faust reports once
     its transaction of three seconds ends, and an abort meanwhile fails the snapshot: so loops abort few of theirs."""
-    chance = random.Random(45)
-    faults: Counter[str] = Counter()
+    chance, faults = random.Random(45), Counter[str]()
     with running(place) as run:
 
         def start(who: str) -> Worker:
@@ -38,6 +38,7 @@ def test_what_is_captured_between_kills_is_consistent(place: Place) -> None:
 
         members = {who: start(who) for who in (*SLOTS, "keeper")}
         run.await_ready()
+        pids = lambda: {it.hello.pid for it in [*run.observer.state.processes.values()]}  # noqa: E731
         captured, failed = list[Taken](), list[str]()
 
         def take() -> None:
@@ -56,6 +57,7 @@ def test_what_is_captured_between_kills_is_consistent(place: Place) -> None:
                 members[who] = start(who)
             elif draw < 0.6:
                 joined = start("c")
+                blocking_until(lambda pid=joined.pid: pid in pids(), 60, "c")  # type: ignore[misc]
                 take()
                 run.leave(joined)
                 faults.update(["plain joined", "plain left"])
