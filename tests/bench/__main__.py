@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import busy, live, mesh, restoring, scale
+from tests.bench import busy, mesh, older, restoring, scale
 from tests.bench.figures import Figure
 
 RESULTS = Path("build/bench.json")
@@ -18,7 +18,7 @@ def registered() -> dict[str, Callable[[], list[Figure]]]:
     """Every function `bench_<name>` of the bench modules."""
     return {
         name.removeprefix("bench_"): function
-        for module in (busy, live, mesh, restoring, scale)
+        for module in (busy, mesh, older, restoring, scale)
         for name, function in vars(module).items()
         if name.startswith("bench_")
     }

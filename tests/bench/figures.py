@@ -33,7 +33,7 @@ class Figure:
         return {key: round(v, 4) if isinstance(v, float) else v for key, v in fields.items()}
 
 
-def interval(values: Sequence[float], of: Callable[[Sequence[float]], float]) -> tuple[float, float]:
+def interval(values: Sequence[Any], of: Callable[[Sequence[Any]], float]) -> tuple[float, float]:
     """A 95 % interval of a statistic, by the bootstrap; the same for the same values."""
     source = random.Random(1985)
     drawn = sorted(of(source.choices(values, k=len(values))) for _ in range(RESAMPLES))
@@ -42,10 +42,10 @@ def interval(values: Sequence[float], of: Callable[[Sequence[float]], float]) ->
 
 def figure(
     name: str,
-    values: Sequence[float],
+    values: Sequence[Any],
     unit: str,
     *,
-    of: Callable[[Sequence[float]], float] = statistics.median,
+    of: Callable[[Sequence[Any]], float] = statistics.median,
     bar: float | None = None,
     at_most: bool = True,
 ) -> Figure:
