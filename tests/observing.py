@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 from snapkafka.demo import Load
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin, compose_trigger
 from snapkafka.ops.snapshots import REST_S
-from snapkafka.protocol import LedgerRecord, LedgerState, SnapshotView
+from snapkafka.protocol import LedgerState, SnapshotView
+from snapkafka.protocol.records import LedgerRecord
 from snapkafka.testing import START_TIMEOUT_S, RunningSystem, settled, wait_until
 
 T = TypeVar("T")

@@ -21,102 +21,47 @@ Pure: the standard library only; no clock, no randomness, no asyncio, no I/O, no
 """
 
 from .actions import (
-    Action,
-    AppendHello,
-    AppendToLedger,
-    AskState,
-    Hold,
-    LetGo,
-    ReadLedgerTo,
     SendMarkers,
-    StartTimer,
-    TurnedRed,
 )
 from .captured_snapshot import (
     WHY_UNREAD,
-    BaseCut,
     Captured,
-    ChangelogCut,
     InputCut,
     NeverRead,
-    OldTopic,
     Outcome,
-    Outsider,
-    ProcessCut,
-    Recorded,
-    SenderEnd,
     Uncaptured,
 )
 from .colours import Effect
 from .events import (
-    Absence,
-    AssignedInput,
     ChannelEnded,
     Event,
-    InputsAssigned,
     InputsRevoked,
-    Joined,
-    LedgerRead,
-    LedgerRecreated,
     MarkerMet,
     MarkerSettled,
-    RanWithout,
     RecordMet,
-    StateGiven,
-    StopAsked,
-    TimerExpired,
 )
-from .forking import fork_problem, prefixed
 from .hot_path import SendOutcome
-from .ledger_state import LedgerState, from_checkpoint, take_checkpoint
+from .ledger_state import LedgerState, from_checkpoint
 from .offsets import (
-    NOBODY,
-    Agent,
-    AgentPosition,
     ChangelogEnd,
-    ChannelRange,
     CheckResult,
     InputTopic,
     LogEnd,
-    Position,
     Retention,
-    Running,
-    RunsWithout,
-    SentEnd,
-    SeqRange,
-    StoppedApp,
     Table,
-    TopicId,
     TopicPartition,
-    TornEvent,
 )
 from .records import (
-    APP_RUNS_WITHOUT,
-    INPUT_MOVED,
-    INPUT_UNASSIGNED,
     LEDGER_CUT_SHORT,
     NOT_ALIGNED,
-    OUT_OF_ORDER,
     REMOTE,
     RESTORE,
-    SENT_BARE,
-    Abort,
-    Assigned,
-    Bye,
-    Checkpoint,
-    Dead,
     Fork,
     Hello,
-    LedgerRecord,
-    Pause,
     Report,
     Restore,
-    Retire,
-    TailLost,
-    Trigger,
     Verdict,
 )
-from .restores import RestoreView, Rule
-from .snapshots import Failure, SnapshotView, Status, Unread
+from .restores import RestoreView
+from .snapshots import SnapshotView, Status, Unread
 from .tearing import Cause
-from .worker import HEAR_ALL, WorkerProtocol

@@ -16,26 +16,11 @@ from typing import Any, Final, NamedTuple
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from snapkafka.kafka.ledger.ledger_producer import COMPRESSION
-from snapkafka.protocol import (
-    AppendToLedger,
-    Assigned,
-    AssignedInput,
-    ChannelRange,
-    Event,
-    Hello,
-    InputsAssigned,
-    InputTopic,
-    Joined,
-    LedgerRead,
-    LedgerRecord,
-    LogEnd,
-    Position,
-    Report,
-    SentEnd,
-    TopicPartition,
-    Trigger,
-    WorkerProtocol,
-)
+from snapkafka.protocol.actions import AppendToLedger
+from snapkafka.protocol.events import AssignedInput, Event, InputsAssigned, Joined, LedgerRead
+from snapkafka.protocol.offsets import ChannelRange, InputTopic, LogEnd, Position, SentEnd, TopicPartition
+from snapkafka.protocol.records import Assigned, Hello, LedgerRecord, Report, Trigger
+from snapkafka.protocol.worker import WorkerProtocol
 from snapkafka.wire import decode, encode
 from tests.bench.figures import Figure, figure
 

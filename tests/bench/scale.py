@@ -23,7 +23,8 @@ from snapkafka.assembly import session
 from snapkafka.assembly.spark.kafka_source import bare_source
 from snapkafka.checks import CutView, LogBounds, ReadRange
 from snapkafka.manifest import LedgerEntry, Manifest
-from snapkafka.protocol import Captured, ChangelogCut, ProcessCut, SenderEnd, TopicPartition
+from snapkafka.protocol import Captured, TopicPartition
+from snapkafka.protocol.captured_snapshot import ChangelogCut, ProcessCut, SenderEnd
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire
 from tests.bench.figures import Figure, figure

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from snapkafka.drivers import First
-from snapkafka.protocol import Action, Event, LedgerRead
+from snapkafka.protocol.actions import Action
+from snapkafka.protocol.events import Event, LedgerRead
 from tests.features.apps.relaying import app
 
 from .steps import name_of

@@ -2,42 +2,43 @@
 
 from typing import Final
 
-from snapkafka import protocol
-from snapkafka.protocol import Action, AppendToLedger, Event, LedgerRead
+from snapkafka.protocol import actions, events, records
+from snapkafka.protocol.actions import Action, AppendToLedger
+from snapkafka.protocol.events import Event, LedgerRead
 
 #: What the machine asks for, from the moment at which it hears of a snapshot until it has reported.
 ASKED: Final = (
-    protocol.StartTimer,
-    protocol.TurnedRed,
-    protocol.SendMarkers,
-    (AppendToLedger, protocol.Report),
+    actions.StartTimer,
+    actions.TurnedRed,
+    actions.SendMarkers,
+    (AppendToLedger, records.Report),
 )
 #: What it is fed meanwhile. The outcome of an action is the other side of that action.
 FED: Final = (
-    (LedgerRead, protocol.Trigger),
-    protocol.MarkerSettled,
-    protocol.MarkerMet,
-    protocol.ChannelEnded,
-    (LedgerRead, protocol.Report),
+    (LedgerRead, records.Trigger),
+    events.MarkerSettled,
+    events.MarkerMet,
+    events.ChannelEnded,
+    (LedgerRead, records.Report),
 )
 #: Neither cut nor closing, and why. `ReadLedgerTo` and `RecordMet` come where a header or marker is faster than the
 #: ledger, which one app alone cannot bring about.
 ELSEWHERE: Final = {
-    protocol.AppendHello: "joining again",
-    protocol.ReadLedgerTo: "before a cut",
-    protocol.Hold: "of an aligned snapshot",
-    protocol.LetGo: "of an aligned snapshot",
-    protocol.AskState: "of a remote process",
-    protocol.StateGiven: "of a remote process",
-    protocol.Joined: "joining",
-    protocol.LedgerRecreated: "joining",
-    protocol.RecordMet: "before a cut",
-    protocol.InputsAssigned: "a rebalance",
-    protocol.InputsRevoked: "a rebalance",
-    protocol.RanWithout: "joining late",
-    protocol.TimerExpired: "aborts",
-    protocol.Absence: "absent",
-    protocol.StopAsked: "leaving",
+    actions.AppendHello: "joining again",
+    actions.ReadLedgerTo: "before a cut",
+    actions.Hold: "of an aligned snapshot",
+    actions.LetGo: "of an aligned snapshot",
+    actions.AskState: "of a remote process",
+    events.StateGiven: "of a remote process",
+    events.Joined: "joining",
+    events.LedgerRecreated: "joining",
+    events.RecordMet: "before a cut",
+    events.InputsAssigned: "a rebalance",
+    events.InputsRevoked: "a rebalance",
+    events.RanWithout: "joining late",
+    events.TimerExpired: "aborts",
+    events.Absence: "absent",
+    events.StopAsked: "leaving",
 }
 
 

@@ -10,7 +10,8 @@ from typing import Any, get_args
 import pytest
 
 from snapkafka.checks import GOOD, CutView
-from snapkafka.protocol import Action, Event, SnapshotView
+from snapkafka.protocol import Event, SnapshotView
+from snapkafka.protocol.actions import Action
 from snapkafka.testing import wait_until
 from tests.driver.live import Feed, Live
 from tests.observing import Place

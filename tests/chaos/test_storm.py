@@ -10,7 +10,9 @@ import pytest
 
 from snapkafka.checks import LogBounds, LogRecord, Verdict
 from snapkafka.demo.settings import CHANGELOG_SETTINGS
-from snapkafka.protocol import Failure, SnapshotView, TopicPartition, Trigger
+from snapkafka.protocol import SnapshotView, TopicPartition
+from snapkafka.protocol.records import Trigger
+from snapkafka.protocol.snapshots import Failure
 from tests.chaos.faults import ENV
 from tests.chaos.judge import KINDS, Log, judged, problems
 from tests.chaos.storm import BROKER, CAPTURED, GAP_S, Fault, Storm, bugs_in, storm

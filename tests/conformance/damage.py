@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from snapkafka.drivers import gate
 from snapkafka.kafka import KafkaLedger
-from snapkafka.protocol import Trigger
 from snapkafka.protocol.hot_path import Work
+from snapkafka.protocol.records import Trigger
 
 #: So much later than the others a damaged driver reads of a snapshot.
 LATE_S: Final = 6.0

@@ -16,7 +16,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.kafka import KafkaTopicAdmin
-from snapkafka.protocol import Trigger, Verdict
+from snapkafka.protocol.records import Trigger, Verdict
 from snapkafka.runtime import Child
 from snapkafka.testing import RunningSystem, free_ports
 from snapkafka.wire import codec

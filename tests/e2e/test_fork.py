@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
-from snapkafka.protocol import prefixed
+from snapkafka.protocol.forking import prefixed
 from snapkafka.testing import Broker, wait_until
 from tests.e2e.parts import settled
 from tests.e2e.recovering import recovered

@@ -14,7 +14,7 @@ from msgspec.json import encode
 
 from snapkafka import ops
 from snapkafka.checks import CHECKS
-from snapkafka.protocol import Trigger
+from snapkafka.protocol.records import Trigger
 from snapkafka.service import document as made
 from tests.worlds.fakes import FakeCluster
 from tests.worlds.page_world import SIZES, assembling, serving, small_system, system

@@ -12,7 +12,8 @@ import pytest
 from snapkafka import ops
 from snapkafka.checks import Verdict
 from snapkafka.errors import TriggerRefusedError
-from snapkafka.protocol import NOBODY, Captured, InputCut
+from snapkafka.protocol import Captured, InputCut
+from snapkafka.protocol.offsets import NOBODY
 from snapkafka.testing import Worker, create_topics
 from tests.chaos.judge import read_log, verdict_of
 from tests.driver.live import Live

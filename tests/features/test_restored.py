@@ -14,7 +14,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from snapkafka.errors import TimedOutError
-from snapkafka.protocol import RESTORE, AgentPosition, Bye, Dead, Hello, LedgerRecord, Restore, TopicPartition
+from snapkafka.protocol.offsets import AgentPosition, TopicPartition
+from snapkafka.protocol.records import RESTORE, Bye, Dead, Hello, LedgerRecord, Restore
 from snapkafka.protocol.restores import RESTORED_METADATA
 from snapkafka.testing import Worker, wait_until
 from snapkafka.wire import headers as wire

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from snapkafka.checks import CutView, Verdict
-from snapkafka.protocol import SENT_BARE, TopicPartition
+from snapkafka.protocol import TopicPartition
+from snapkafka.protocol.records import SENT_BARE
 from snapkafka.testing import EmbeddedKafka, create_topics
 from tests.chaos.judge import log_record, read_log, verdict_of
 from tests.driver.live import Live

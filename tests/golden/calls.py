@@ -22,7 +22,8 @@ from snapkafka import __version__, ops
 from snapkafka.cli import app, running
 from snapkafka.manifest import CheckEntry, RestorableEntry, WitnessEntry
 from snapkafka.ports import Topic
-from snapkafka.protocol import Abort, TopicPartition
+from snapkafka.protocol import TopicPartition
+from snapkafka.protocol.records import Abort
 from tests.worlds.fakes import FakeCluster, Worker, fake_group
 from tests.worlds.page_world import small_system, triggered
 from tests.worlds.planned import FORKED, FORKING, REFUSAL, RESTORING

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from snapkafka.kafka import Connection, KafkaLedger
-from snapkafka.protocol import Assigned, Hello, InputTopic, Position, Report, TopicPartition, Trigger
+from snapkafka.protocol.offsets import InputTopic, Position, TopicPartition
+from snapkafka.protocol.records import Assigned, Hello, Report, Trigger
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ import pytest
 from snapkafka.errors import BrokerUnavailableError
 from snapkafka.kafka import SETTINGS, Connection, KafkaLedger, LedgerCutShortError, topic_name
 from snapkafka.kafka.ledger import kafka_ledger as ledger_module
-from snapkafka.protocol import Pause, TailLost
+from snapkafka.protocol.records import Pause, TailLost
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.until import succeed
 from tests.freezing import freeze, thaw

@@ -10,7 +10,8 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
-from snapkafka.protocol import Bye, Checkpoint, Hello, InputTopic, Status, Table, TopicPartition
+from snapkafka.protocol import Hello, InputTopic, Status, Table, TopicPartition
+from snapkafka.protocol.records import Bye, Checkpoint
 from snapkafka.testing import EmbeddedKafka
 from snapkafka.units import wall_ms
 from tests.kafka.doors import guarded_broker, login

@@ -12,7 +12,8 @@ from snapkafka.assembly.cluster import look
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.kafka import KafkaTopicAdmin
 from snapkafka.kafka.cluster.restorable import in_words, restorable
-from snapkafka.protocol import ChangelogCut, SenderEnd, TopicPartition
+from snapkafka.protocol import TopicPartition
+from snapkafka.protocol.captured_snapshot import ChangelogCut, SenderEnd
 from snapkafka.testing import Broker, EmbeddedKafka
 from snapkafka.units import wall_ms
 from tests.kafka.waiting import until

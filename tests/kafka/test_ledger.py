@@ -16,7 +16,7 @@ from snapkafka.kafka import SETTINGS, KafkaLedger, KafkaTopicAdmin, LedgerRecrea
 from snapkafka.kafka.ledger import reader
 from snapkafka.kafka.ledger.reader import SLICE_S, Gulps
 from snapkafka.ports import HOLE, Entry
-from snapkafka.protocol import Abort, Bye, Hello
+from snapkafka.protocol.records import Abort, Bye, Hello
 from snapkafka.testing import Broker
 from tests.kafka.waiting import becomes, until
 

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol import (
-    NOT_ALIGNED,
-    Abort,
-    AskState,
-    Event,
-    Hold,
-    LetGo,
-    MarkerMet,
-    RecordMet,
-    Report,
-    StateGiven,
-    StopAsked,
-    TimerExpired,
-)
+from snapkafka.protocol.actions import AskState, Hold, LetGo
 from snapkafka.protocol.alignment import Graph, known_graph
+from snapkafka.protocol.events import Event, MarkerMet, RecordMet, StateGiven, StopAsked, TimerExpired
 from snapkafka.protocol.offsets import AppSends
-from snapkafka.protocol.records import NOT_GIVEN
+from snapkafka.protocol.records import NOT_ALIGNED, NOT_GIVEN, Abort, Report
 
 from .world import A, B, Process, World, records, settle
 

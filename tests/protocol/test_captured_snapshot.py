@@ -7,31 +7,18 @@ from dataclasses import replace
 import pytest
 
 from snapkafka.protocol import (
-    Assigned,
-    Bye,
     Captured,
     ChangelogEnd,
-    ChannelRange,
-    Dead,
     Hello,
     InputCut,
     InputTopic,
-    LedgerRecord,
-    Outsider,
-    Position,
-    ProcessCut,
-    Recorded,
     Report,
-    Running,
-    SenderEnd,
-    SentEnd,
-    SeqRange,
     Table,
     TopicPartition,
-    TornEvent,
-    Trigger,
 )
-from snapkafka.protocol.offsets import SOMEBODY
+from snapkafka.protocol.captured_snapshot import Outsider, ProcessCut, Recorded, SenderEnd
+from snapkafka.protocol.offsets import SOMEBODY, ChannelRange, Position, Running, SentEnd, SeqRange, TornEvent
+from snapkafka.protocol.records import Assigned, Bye, Dead, LedgerRecord, Trigger
 from snapkafka.wire import decode, encode
 
 from .world import fold_of, log_ends

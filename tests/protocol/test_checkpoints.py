@@ -9,29 +9,13 @@ from typing import Any
 
 import pytest
 
-from snapkafka.protocol import (
-    Abort,
-    Action,
-    AppendHello,
-    Assigned,
-    Captured,
-    Checkpoint,
-    Dead,
-    Hello,
-    InputsRevoked,
-    Joined,
-    LedgerRead,
-    LedgerRecord,
-    LedgerState,
-    Status,
-    StopAsked,
-    Trigger,
-    Verdict,
-    WorkerProtocol,
-    from_checkpoint,
-    take_checkpoint,
-)
+from snapkafka.protocol import Captured, Hello, InputsRevoked, LedgerState, Status, Verdict, from_checkpoint
+from snapkafka.protocol.actions import Action, AppendHello
+from snapkafka.protocol.events import Joined, LedgerRead, StopAsked
 from snapkafka.protocol.ledger_fold import KEEP_NAMES
+from snapkafka.protocol.ledger_state import take_checkpoint
+from snapkafka.protocol.records import Abort, Assigned, Checkpoint, Dead, LedgerRecord, Trigger
+from snapkafka.protocol.worker import WorkerProtocol
 from tests.sim.ledgers import ledger
 
 from .world import A, Process, World, settle

@@ -4,32 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol import (
-    SENT_BARE,
-    Abort,
-    AppendToLedger,
-    Bye,
-    ChannelEnded,
-    Dead,
-    Hello,
-    InputTopic,
-    LedgerRead,
-    MarkerSettled,
-    OldTopic,
-    RecordMet,
-    Report,
-    SendOutcome,
-    SentEnd,
-    SeqRange,
-    StartTimer,
-    Status,
-    Table,
-    TopicPartition,
-    TurnedRed,
-)
+from snapkafka.protocol.actions import AppendToLedger, StartTimer, TurnedRed
+from snapkafka.protocol.captured_snapshot import OldTopic
+from snapkafka.protocol.events import ChannelEnded, LedgerRead, MarkerSettled, RecordMet
+from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.ledger_fold import KEEP_DECIDED
-from snapkafka.protocol.records import TOPIC_RECREATED
+from snapkafka.protocol.offsets import InputTopic, SentEnd, SeqRange, Table, TopicPartition
+from snapkafka.protocol.records import SENT_BARE, TOPIC_RECREATED, Abort, Bye, Dead, Hello, Report
 from snapkafka.protocol.sent import RANGES_MAX, Sent
+from snapkafka.protocol.snapshots import Status
 
 from .world import A, B, Process, Stored, World, log_ends, records, settle
 

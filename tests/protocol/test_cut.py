@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol import (
-    OUT_OF_ORDER,
-    Abort,
-    Cause,
-    InputsRevoked,
-    ReadLedgerTo,
-    RecordMet,
-    Report,
-    Status,
-    TopicPartition,
-)
+from snapkafka.protocol import Cause, InputsRevoked, RecordMet, Report, Status, TopicPartition
+from snapkafka.protocol.actions import ReadLedgerTo
 from snapkafka.protocol.captured_snapshot import NeverRead
 from snapkafka.protocol.cut import SKIPPED_MAX
-from snapkafka.protocol.records import Skipped, WhyUnread
+from snapkafka.protocol.records import OUT_OF_ORDER, Abort, Skipped, WhyUnread
 
 from .steps import Play
 from .world import A, B, Process, World, log_ends, records, settle

@@ -6,29 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.protocol import (
+from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.offsets import InputTopic, Position, Retention, StoppedApp, TopicPartition
+from snapkafka.protocol.records import (
     LEDGER_CUT_SHORT,
     Abort,
     Assigned,
     Bye,
     Dead,
     Hello,
-    InputTopic,
     LedgerRecord,
-    LedgerState,
     Pause,
-    Position,
     Report,
     Restore,
-    Retention,
     Retire,
-    Status,
-    StoppedApp,
     TailLost,
-    TopicPartition,
     Trigger,
     Verdict,
 )
+from snapkafka.protocol.snapshots import Status
 from snapkafka.sim import played
 from snapkafka.wire import decode, encode
 

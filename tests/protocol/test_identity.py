@@ -7,29 +7,18 @@ from collections.abc import Callable
 import pytest
 
 from snapkafka.checks import CutView, LogRecord
-from snapkafka.protocol import (
+from snapkafka.protocol import Event, InputsRevoked, MarkerMet, RecordMet, Status, TopicPartition
+from snapkafka.protocol.actions import AppendHello, StartTimer
+from snapkafka.protocol.events import Absence, LedgerRecreated, RanWithout, StopAsked, TimerExpired
+from snapkafka.protocol.offsets import NOBODY, SOMEBODY
+from snapkafka.protocol.records import (
     APP_RUNS_WITHOUT,
     INPUT_MOVED,
     INPUT_UNASSIGNED,
-    NOBODY,
-    Absence,
-    AppendHello,
+    UNKNOWN_PARTITION,
     Bye,
     Dead,
-    Event,
-    InputsRevoked,
-    LedgerRecreated,
-    MarkerMet,
-    RanWithout,
-    RecordMet,
-    StartTimer,
-    Status,
-    StopAsked,
-    TimerExpired,
-    TopicPartition,
 )
-from snapkafka.protocol.offsets import SOMEBODY
-from snapkafka.protocol.records import UNKNOWN_PARTITION
 from tests.worlds.list_checks import v5
 
 from .world import A, B, Process, World, fold_of, settle

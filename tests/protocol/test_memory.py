@@ -8,20 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from snapkafka.protocol import (
-    Abort,
-    Assigned,
-    Bye,
-    Cause,
-    Dead,
-    Hello,
-    InputsRevoked,
-    InputTopic,
-    LedgerState,
-    Pause,
-    TopicPartition,
-    Trigger,
-)
+from snapkafka.protocol import Cause, Hello, InputsRevoked, InputTopic, LedgerState, TopicPartition
+from snapkafka.protocol.records import Abort, Assigned, Bye, Dead, Pause, Trigger
 
 from .world import A, B, Process, World
 

@@ -6,24 +6,11 @@ from typing import Any
 
 import pytest
 
-from snapkafka.protocol import (
-    RESTORE,
-    AgentPosition,
-    Fork,
-    Hello,
-    InputTopic,
-    LedgerState,
-    Pause,
-    Restore,
-    RestoreView,
-    TopicId,
-    TopicPartition,
-    fork_problem,
-    prefixed,
-)
-from snapkafka.protocol.forking import fork_of, of_fork
-from snapkafka.protocol.records import RESTORING
-from snapkafka.protocol.restores import Base
+from snapkafka.protocol.forking import fork_of, fork_problem, of_fork, prefixed
+from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.offsets import AgentPosition, InputTopic, TopicId, TopicPartition
+from snapkafka.protocol.records import RESTORE, RESTORING, Fork, Hello, Pause, Restore
+from snapkafka.protocol.restores import Base, RestoreView
 
 from .test_checkpoints import behind
 from .world import A, B, Process, World, log_ends, settle

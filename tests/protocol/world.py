@@ -13,43 +13,38 @@ from typing import Any
 
 from snapkafka.checks import LogRecord
 from snapkafka.protocol import (
-    HEAR_ALL,
-    NOBODY,
-    Action,
-    AppendHello,
-    AppendToLedger,
-    AssignedInput,
     Cause,
     ChangelogEnd,
     ChannelEnded,
     Effect,
     Event,
-    Failure,
     Hello,
-    Hold,
-    InputsAssigned,
     InputTopic,
-    Joined,
-    LedgerRead,
-    LedgerRecord,
     LedgerState,
-    LetGo,
     LogEnd,
     MarkerMet,
     MarkerSettled,
-    Position,
-    ReadLedgerTo,
     RecordMet,
     SendMarkers,
     SendOutcome,
     SnapshotView,
-    StoppedApp,
     Table,
     TopicPartition,
-    Trigger,
-    TurnedRed,
-    WorkerProtocol,
 )
+from snapkafka.protocol.actions import (
+    Action,
+    AppendHello,
+    AppendToLedger,
+    Hold,
+    LetGo,
+    ReadLedgerTo,
+    TurnedRed,
+)
+from snapkafka.protocol.events import AssignedInput, InputsAssigned, Joined, LedgerRead
+from snapkafka.protocol.offsets import NOBODY, Position, StoppedApp
+from snapkafka.protocol.records import LedgerRecord, Trigger
+from snapkafka.protocol.snapshots import Failure
+from snapkafka.protocol.worker import HEAR_ALL, WorkerProtocol
 from tests.scenarios import words
 
 #: The agent of every app.

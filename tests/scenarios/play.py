@@ -11,29 +11,13 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
-from snapkafka.protocol import (
-    HEAR_ALL,
-    NOBODY,
-    Abort,
-    Absence,
-    Cause,
-    Dead,
-    Hello,
-    InputsRevoked,
-    InputTopic,
-    LogEnd,
-    MarkerMet,
-    Pause,
-    RecordMet,
-    Retire,
-    SendOutcome,
-    StopAsked,
-    Table,
-    TimerExpired,
-    TopicPartition,
-    Verdict,
-)
 from snapkafka.protocol.alignment import known_graph
+from snapkafka.protocol.events import Absence, InputsRevoked, MarkerMet, RecordMet, StopAsked, TimerExpired
+from snapkafka.protocol.hot_path import SendOutcome
+from snapkafka.protocol.offsets import NOBODY, InputTopic, LogEnd, Table, TopicPartition
+from snapkafka.protocol.records import Abort, Dead, Hello, Pause, Retire, Verdict
+from snapkafka.protocol.tearing import Cause
+from snapkafka.protocol.worker import HEAR_ALL
 from snapkafka.sim import load_story, play_story
 from tests.protocol.world import AGENT, Process, Sending, World
 

@@ -7,30 +7,18 @@ from typing import TYPE_CHECKING
 
 from snapkafka.checks import CutView
 from snapkafka.protocol import (
-    Abort,
-    Action,
-    AppendHello,
-    AppendToLedger,
-    Assigned,
-    Bye,
     Captured,
-    Dead,
     Hello,
-    Hold,
-    LedgerRecord,
     LedgerState,
-    LetGo,
-    Pause,
-    ReadLedgerTo,
     Report,
-    Retire,
     SendMarkers,
     SnapshotView,
     TopicPartition,
-    Trigger,
     Verdict,
 )
-from snapkafka.protocol import TurnedRed as Turned
+from snapkafka.protocol.actions import Action, AppendHello, AppendToLedger, Hold, LetGo, ReadLedgerTo
+from snapkafka.protocol.actions import TurnedRed as Turned
+from snapkafka.protocol.records import Abort, Assigned, Bye, Dead, LedgerRecord, Pause, Retire, Trigger
 
 if TYPE_CHECKING:
     from tests.protocol.world import World

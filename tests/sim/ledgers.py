@@ -6,24 +6,9 @@ import random
 from dataclasses import replace
 from itertools import count
 
-from snapkafka.protocol import (
-    NOBODY,
-    RESTORE,
-    Abort,
-    AgentPosition,
-    Assigned,
-    Bye,
-    Dead,
-    Hello,
-    LedgerRecord,
-    LedgerState,
-    Pause,
-    Restore,
-    Retire,
-    Trigger,
-    Verdict,
-)
-from snapkafka.protocol.offsets import RestoreStage
+from snapkafka.protocol import RESTORE, Hello, LedgerState, Restore, Verdict
+from snapkafka.protocol.offsets import NOBODY, AgentPosition, RestoreStage
+from snapkafka.protocol.records import Abort, Assigned, Bye, Dead, LedgerRecord, Pause, Retire, Trigger
 from snapkafka.sim import played
 from tests.protocol.world import fold_of, log_ends
 

@@ -21,7 +21,9 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from snapkafka.protocol import NOBODY, RESTORE, AgentPosition, Bye, Restore, Rule, TopicId
+from snapkafka.protocol.offsets import NOBODY, AgentPosition, TopicId
+from snapkafka.protocol.records import RESTORE, Bye, Restore
+from snapkafka.protocol.restores import Rule
 from tests.protocol.world import log_ends
 
 from .restore_world import AGENTS, CHANGELOG, INPUT, Cut, SimMessage, SimWritten, SmallWorld

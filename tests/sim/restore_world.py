@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, NamedTuple
 
-from snapkafka.protocol import NOBODY, Hello, InputTopic, LedgerRecord, LedgerState, Rule, TopicPartition
+from snapkafka.protocol import Hello, InputTopic, LedgerState, TopicPartition
+from snapkafka.protocol.offsets import NOBODY
+from snapkafka.protocol.records import LedgerRecord
+from snapkafka.protocol.restores import Rule
 
 INPUT, CHANGELOG = TopicPartition("in", 0), TopicPartition("p-t-changelog", 0)
 AGENTS: Final = ("x", "y")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from snapkafka.checks import CutView
-from snapkafka.protocol import APP_RUNS_WITHOUT, OUT_OF_ORDER
+from snapkafka.protocol.records import APP_RUNS_WITHOUT, OUT_OF_ORDER
 from snapkafka.sim import make_plan, played, run
 from snapkafka.sim.judge import causal
 from snapkafka.sim.runs import truth_of

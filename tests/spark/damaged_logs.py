@@ -23,7 +23,8 @@ from snapkafka.checks import (
 )
 from snapkafka.checks.listed import Listed
 from snapkafka.checks.v4_channels import look_back_ranges
-from snapkafka.protocol import NeverRead, SenderEnd, TopicPartition
+from snapkafka.protocol import NeverRead, TopicPartition
+from snapkafka.protocol.captured_snapshot import SenderEnd
 from snapkafka.wire.headers import topic_check
 from tests.worlds import cleaned_log
 from tests.worlds.cleaned_log import HOUR, Changelog

@@ -20,24 +20,19 @@ from snapkafka.assembly.cluster import ask_once
 from snapkafka.checks import LogRecord
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
 from snapkafka.protocol import (
-    Assigned,
-    Bye,
     Captured,
     ChangelogEnd,
-    ChannelRange,
     Hello,
     InputTopic,
-    LedgerRecord,
     LedgerState,
     LogEnd,
-    Position,
     Report,
     Retention,
-    SentEnd,
     Table,
     TopicPartition,
-    Trigger,
 )
+from snapkafka.protocol.offsets import ChannelRange, Position, SentEnd
+from snapkafka.protocol.records import Assigned, Bye, LedgerRecord, Trigger
 from snapkafka.testing import wait_until
 from snapkafka.wire import headers as wire
 from tests.spark.at_hand import header_of

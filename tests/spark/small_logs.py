@@ -9,20 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from snapkafka.checks import EXTERNAL, LogBounds, LogRecord, in_flight
-from snapkafka.protocol import (
-    NOBODY,
-    Captured,
-    ChangelogCut,
-    InputCut,
-    OldTopic,
-    Position,
-    ProcessCut,
-    Recorded,
-    SenderEnd,
-    SeqRange,
-    TopicPartition,
-    TornEvent,
-)
+from snapkafka.protocol import Captured, InputCut, TopicPartition
+from snapkafka.protocol.captured_snapshot import ChangelogCut, OldTopic, ProcessCut, Recorded, SenderEnd
+from snapkafka.protocol.offsets import NOBODY, Position, SeqRange, TornEvent
 from tests.worlds.little_log import CAPTURED
 
 EPOCH = 1_000_000_000

@@ -8,7 +8,8 @@ from typing import Any
 from snapkafka.assembly.manifest import logs_of
 from snapkafka.checks import CutView, LogBounds, LogRecord, reading_ranges
 from snapkafka.checks.v3_state import facts_of
-from snapkafka.protocol import ChangelogCut, ProcessCut, TopicPartition
+from snapkafka.protocol import TopicPartition
+from snapkafka.protocol.captured_snapshot import ChangelogCut, ProcessCut
 from tests.spark.at_hand import record, row_of, state_of, within
 from tests.worlds.little_log import CAPTURED
 from tests.worlds.oracle import whole

@@ -22,7 +22,8 @@ from snapkafka.assembly import records as pieces_of
 from snapkafka.assembly.state import Fold
 from snapkafka.checks import CutView, LogRecord
 from snapkafka.manifest import STATE
-from snapkafka.protocol import ChangelogCut, TopicPartition
+from snapkafka.protocol import TopicPartition
+from snapkafka.protocol.captured_snapshot import ChangelogCut
 from tests.spark.at_hand import ENTRY, LEDGER, batch, row_of, settings_of, state_of
 from tests.worlds.cleaned_log import Changelog, captured
 from tests.worlds.stores import LocalStore

@@ -11,7 +11,8 @@ from snapkafka.assembly import rows as rows_of
 from snapkafka.assembly.rows import position_rows, process_rows
 from snapkafka.checks import CutView, LogRecord
 from snapkafka.manifest import AppendedEntry
-from snapkafka.protocol import Captured, ChangelogCut, Position, ProcessCut, SenderEnd, TornEvent
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut, SenderEnd
+from snapkafka.protocol.offsets import Position, TornEvent
 from snapkafka.wire import headers as wire
 from tests.spark.at_hand import ENTRY, row_of, tables_of
 from tests.worlds.little_log import CAPTURED, EPOCH, INPUT

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from snapkafka.checks import CutView, Keeping, LogBounds, LogRecord
-from snapkafka.protocol import Captured, ChangelogCut, ProcessCut, Retention, SenderEnd, TopicPartition
+from snapkafka.protocol import Captured, Retention, TopicPartition
+from snapkafka.protocol.captured_snapshot import ChangelogCut, ProcessCut, SenderEnd
 from snapkafka.topic_config import UNBOUNDED
 from tests.worlds.little_log import CAPTURED
 

@@ -12,20 +12,9 @@ from snapkafka.errors import LedgerUnusableError, OvertakenError
 from snapkafka.kafka import HOLDER, GroupTakenError
 from snapkafka.kafka.ledger.kafka_ledger import behind_checkpoint
 from snapkafka.ports import NO_TOPIC, Entry, Group, Member, Topic
-from snapkafka.protocol import (
-    Assigned,
-    ChangelogEnd,
-    Hello,
-    InputTopic,
-    LedgerRecord,
-    LedgerState,
-    Position,
-    Report,
-    SentEnd,
-    Table,
-    TopicPartition,
-    Trigger,
-)
+from snapkafka.protocol import ChangelogEnd, Hello, InputTopic, LedgerState, Report, Table, TopicPartition
+from snapkafka.protocol.offsets import Position, SentEnd
+from snapkafka.protocol.records import Assigned, LedgerRecord, Trigger
 
 
 def fake_group(name: str, topics: frozenset[str] | None, members: Sequence[str] = ("m",)) -> Group:

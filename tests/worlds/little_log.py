@@ -8,16 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from snapkafka.checks import LogBounds, LogRecord
-from snapkafka.protocol import (
-    Captured,
-    ChangelogCut,
-    InputCut,
-    ProcessCut,
-    Recorded,
-    SenderEnd,
-    SeqRange,
-    TopicPartition,
-)
+from snapkafka.protocol import Captured, InputCut, TopicPartition
+from snapkafka.protocol.captured_snapshot import ChangelogCut, ProcessCut, Recorded, SenderEnd
+from snapkafka.protocol.offsets import SeqRange
 
 EPOCH = 100
 TP, STATE, OUT = TopicPartition("in", 0), TopicPartition("table", 0), TopicPartition("out", 3)

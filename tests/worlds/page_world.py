@@ -17,7 +17,8 @@ from msgspec import structs
 from snapkafka import ops
 from snapkafka.errors import StorageError
 from snapkafka.manifest import AppendedEntry, CheckEntry, Manifest, RestorableEntry, WitnessEntry
-from snapkafka.protocol import Abort, CheckResult, InputCut, Restore, Trigger, Verdict
+from snapkafka.protocol import CheckResult, InputCut, Restore, Verdict
+from snapkafka.protocol.records import Abort, Trigger
 from tests.unit.drawing.test_drawing import rewrite
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import Row, in_state, write_snapshot

@@ -11,7 +11,9 @@ from snapkafka.drivers import Bounds, Participant
 from snapkafka.drivers.remote.inputs import Marker
 from snapkafka.kafka import Connection, KafkaRecord
 from snapkafka.kafka.records.read import KafkaConsumer
-from snapkafka.protocol import Captured, Failure, LedgerState, TopicPartition, Trigger
+from snapkafka.protocol import Captured, LedgerState, TopicPartition
+from snapkafka.protocol.records import Trigger
+from snapkafka.protocol.snapshots import Failure
 from snapkafka.wire import headers
 from tests.worlds.fakes import FakeAdmin, FakeCluster
 from tests.worlds.memory_broker import Broker

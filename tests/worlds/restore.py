@@ -13,20 +13,9 @@ from snapkafka.errors import ForkRefusedError, PlanChangedError, RestoreRefusedE
 from snapkafka.kafka import KafkaRecord
 from snapkafka.manifest import ExternalEntry, LogEntry, Manifest, ReadEntry, TopicEntry, dump
 from snapkafka.ports import Entry, Topic
-from snapkafka.protocol import (
-    Agent,
-    Captured,
-    ChangelogCut,
-    Hello,
-    InputTopic,
-    LedgerState,
-    Position,
-    ProcessCut,
-    SenderEnd,
-    Table,
-    TopicPartition,
-)
-from snapkafka.protocol.captured_snapshot import Code
+from snapkafka.protocol import Captured, Hello, InputTopic, LedgerState, Table, TopicPartition
+from snapkafka.protocol.captured_snapshot import ChangelogCut, Code, ProcessCut, SenderEnd
+from snapkafka.protocol.offsets import Agent, Position
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, FakeLedger
 from tests.worlds.logs import Admin, FakeLog

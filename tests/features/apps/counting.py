@@ -15,7 +15,7 @@ from typing import Any
 from faust.tables.recovery import Recovery
 
 from snapkafka.kafka import KafkaLedger
-from snapkafka.protocol import LedgerRecord, Report
+from snapkafka.protocol.records import LedgerRecord, Report
 from tests.features.apps.common import each, new_app, saw, source, target
 
 app = new_app(

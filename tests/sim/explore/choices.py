@@ -16,7 +16,8 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
 
-from snapkafka.protocol import Cause, Dead, Report, TopicPartition
+from snapkafka.protocol import Cause, Report, TopicPartition
+from snapkafka.protocol.records import Dead
 from snapkafka.sim import App, Process, SimBroker, SimStored, World, WorldPlan
 from snapkafka.sim.judge import Execution
 from snapkafka.sim.world.cluster import Cluster

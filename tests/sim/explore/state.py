@@ -29,7 +29,8 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, Final, TypeVar, cast
 
-from snapkafka.protocol import Cause, LedgerRecord, LedgerState, TopicPartition
+from snapkafka.protocol import Cause, LedgerState, TopicPartition
+from snapkafka.protocol.records import LedgerRecord
 from snapkafka.protocol.snapshots import Reader
 from snapkafka.sim import SimStored
 from snapkafka.sim.judge import Execution

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
-from snapkafka.protocol import LedgerState, Position, Report
+from snapkafka.protocol import LedgerState, Report
 from snapkafka.protocol.ledger_view import LedgerView
+from snapkafka.protocol.offsets import Position
 from snapkafka.sim import Process, SimStored, runs
 
 Patch = Callable[[], AbstractContextManager[object]]

@@ -15,23 +15,14 @@ from typing import Final
 
 from snapkafka.checks import stopped_app
 from snapkafka.checks.view import CutView
-from snapkafka.protocol import (
-    LedgerState,
-    WorkerProtocol,
-    aligner,
-    alignment,
-    captured_snapshot,
-    closing,
-    cut,
-    gather,
-    ledger_fold,
-    sent,
-)
+from snapkafka.protocol import aligner, alignment, captured_snapshot, closing, cut, gather, ledger_fold, sent
 from snapkafka.protocol.colours import Colours
 from snapkafka.protocol.hot_path import Work
+from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.membership import Member
 from snapkafka.protocol.snapshots import Part
 from snapkafka.protocol.tearing import Held
+from snapkafka.protocol.worker import WorkerProtocol
 from snapkafka.sim import Process, World, runs
 from snapkafka.sim.world.driver import Driver
 from snapkafka.sim.world.executions import Runner

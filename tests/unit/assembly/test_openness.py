@@ -10,7 +10,8 @@ from snapkafka.assembly.manifest import alignment_of, judged
 from snapkafka.checks import Checked, CutView, LogRecord, Status, outside_senders
 from snapkafka.kafka.cluster.external_groups import assumptions, left_open
 from snapkafka.manifest import CheckEntry, ExternalEntry, OpenEntry, OutsiderEntry
-from snapkafka.protocol import Outcome, Outsider, Unread
+from snapkafka.protocol import Outcome, Unread
+from snapkafka.protocol.captured_snapshot import Outsider
 from tests.worlds.little_log import CAPTURED, WHITE
 
 PASSED = [CheckEntry(name="V1", status=Status.PASSED)]

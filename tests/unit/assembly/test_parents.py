@@ -17,7 +17,8 @@ from snapkafka.checks import CutView, Keeping, LogBounds, ReadRange, reading_ran
 from snapkafka.checks.v3_state import StateFacts
 from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import STATE, LogEntry, Manifest, state_table
-from snapkafka.protocol import Captured, ChangelogCut, Retention, SenderEnd, TopicPartition
+from snapkafka.protocol import Captured, Retention, TopicPartition
+from snapkafka.protocol.captured_snapshot import ChangelogCut, SenderEnd
 from snapkafka.store import state_parents
 from tests.unit.base.test_manifest import example
 from tests.worlds.on_disk import flip, in_state, write_snapshot

@@ -12,7 +12,9 @@ from snapkafka.config import Config
 from snapkafka.drivers import FaustDriver
 from snapkafka.logs import about
 from snapkafka.ports import Entry
-from snapkafka.protocol import Abort, Hello, InputTopic, Joined, Trigger
+from snapkafka.protocol import Hello, InputTopic
+from snapkafka.protocol.events import Joined
+from snapkafka.protocol.records import Abort, Trigger
 
 ROOT = Path(__file__).parents[3] / "snapkafka"
 #: All that runs inside a service.

@@ -31,16 +31,9 @@ from snapkafka.manifest import (
     content_digest,
     file_stem,
 )
-from snapkafka.protocol import (
-    Captured,
-    ChangelogCut,
-    InputCut,
-    Position,
-    ProcessCut,
-    Recorded,
-    Running,
-    SenderEnd,
-)
+from snapkafka.protocol import Captured, InputCut
+from snapkafka.protocol.captured_snapshot import ChangelogCut, ProcessCut, Recorded, SenderEnd
+from snapkafka.protocol.offsets import Position, Running
 
 SCHEMA = json.loads(
     (Path(__file__).parents[3] / "schemas" / "manifest.schema.json").read_text(encoding="utf-8")

@@ -11,17 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from snapkafka.checks import EXTERNAL, CutView, LogBounds, LogRecord, find, listed
-from snapkafka.protocol import (
-    BaseCut,
-    Captured,
-    Position,
-    ProcessCut,
-    Recorded,
-    SenderEnd,
-    SeqRange,
-    TopicPartition,
-    TornEvent,
-)
+from snapkafka.protocol.captured_snapshot import BaseCut, Captured, ProcessCut, Recorded, SenderEnd
+from snapkafka.protocol.offsets import Position, SeqRange, TopicPartition, TornEvent
 from tests.worlds.list_checks import said
 from tests.worlds.little_log import (
     CAPTURED,

@@ -37,7 +37,8 @@ from snapkafka.checks import (
 from snapkafka.checks.listed import Listed
 from snapkafka.checks.run import run
 from snapkafka.manifest import CheckEntry, ExternalEntry, OutsiderEntry
-from snapkafka.protocol import Outsider, TopicPartition
+from snapkafka.protocol import TopicPartition
+from snapkafka.protocol.captured_snapshot import Outsider
 from tests.spark.damaged_logs import EVERY_KIND, Damaged, damaged
 from tests.worlds.little_log import (
     CAPTURED,

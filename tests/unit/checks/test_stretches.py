@@ -29,7 +29,8 @@ from snapkafka.checks import (
     summary,
 )
 from snapkafka.checks.stretch import blocks_of
-from snapkafka.protocol import SenderEnd, SeqRange
+from snapkafka.protocol.captured_snapshot import SenderEnd
+from snapkafka.protocol.offsets import SeqRange
 from tests.spark.damaged_logs import EVERY_KIND, Damaged, damaged
 from tests.spark.simulated_logs import BROKEN, broken, consistent
 from tests.spark.small_logs import World, captured, damage, history, together

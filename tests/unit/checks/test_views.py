@@ -23,7 +23,8 @@ from snapkafka.checks import (
 )
 from snapkafka.checks.v4_channels import LOOK_BACK_MAX, look_back_ranges
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.protocol import BaseCut, Captured, ChangelogCut, Position, ProcessCut, TopicPartition
+from snapkafka.protocol.captured_snapshot import BaseCut, Captured, ChangelogCut, ProcessCut
+from snapkafka.protocol.offsets import Position, TopicPartition
 from tests.worlds.little_log import (
     CAPTURED,
     EPOCH,

@@ -23,7 +23,8 @@ from snapkafka.drawing.png import ZOOM
 from snapkafka.drawing.svg import svg
 from snapkafka.errors import OutputError
 from snapkafka.manifest import AppendedEntry, CheckEntry, Manifest, WitnessEntry, dump
-from snapkafka.protocol import InputCut, ProcessCut, Running, TornEvent
+from snapkafka.protocol.captured_snapshot import InputCut, ProcessCut
+from snapkafka.protocol.offsets import Running, TornEvent
 from tests.worlds.on_disk import read_up_to, write_snapshot
 from tests.worlds.stores import LocalStore
 

@@ -5,16 +5,9 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from snapkafka.drivers.process import Process
-from snapkafka.protocol import (
-    AssignedInput,
-    Hello,
-    InputsAssigned,
-    InputTopic,
-    LedgerRead,
-    LedgerRecord,
-    TopicPartition,
-    Trigger,
-)
+from snapkafka.protocol import Hello, InputTopic, TopicPartition
+from snapkafka.protocol.events import AssignedInput, InputsAssigned, LedgerRead
+from snapkafka.protocol.records import LedgerRecord, Trigger
 
 T = TypeVar("T")
 

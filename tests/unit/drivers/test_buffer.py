@@ -12,7 +12,8 @@ import pytest
 from faust.exceptions import ProducerSendError
 
 from snapkafka.drivers.faust.outbound.producer import OutgoingRecords
-from snapkafka.protocol import Abort, Cause, Report, TopicPartition
+from snapkafka.protocol import Cause, Report, TopicPartition
+from snapkafka.protocol.records import Abort
 
 from .producing import THERE, Broker, Driver, Faust
 

@@ -13,7 +13,8 @@ import pytest
 from snapkafka.config import Config
 from snapkafka.drivers import Metrics, rendered
 from snapkafka.drivers.faust import timer
-from snapkafka.protocol import INPUT_MOVED, Abort, Hello, LedgerState, SnapshotView, Trigger
+from snapkafka.protocol import Hello, LedgerState, SnapshotView
+from snapkafka.protocol.records import INPUT_MOVED, Abort, Trigger
 
 
 @pytest.mark.parametrize(("code", "tries"), [(INPUT_MOVED, 4), ("by-hand", 1)])

@@ -14,8 +14,9 @@ from confluent_kafka import KafkaException
 from snapkafka.drivers import Producer
 from snapkafka.drivers.plain import confluent_clients
 from snapkafka.errors import BadInputError
-from snapkafka.protocol import Abort, Event, InputsRevoked, LogEnd, RecordMet, Report, TopicPartition
+from snapkafka.protocol import Event, InputsRevoked, LogEnd, RecordMet, Report, TopicPartition
 from snapkafka.protocol.actions import Hold
+from snapkafka.protocol.records import Abort
 from tests.unit.drivers.plain_loop import ORDERS, WHERE, Loop, message_at
 
 OTHER = TopicPartition("orders", 1)

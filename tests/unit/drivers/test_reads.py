@@ -19,7 +19,8 @@ from faust.types.tuples import TP
 from snapkafka.config import Config
 from snapkafka.drivers import FaustDriver
 from snapkafka.drivers.faust.inbound.running_events import StreamRecords
-from snapkafka.protocol import Abort, Cause, Report, TopicPartition
+from snapkafka.protocol import Cause, Report, TopicPartition
+from snapkafka.protocol.records import Abort
 from tests.unit.drivers.listed import Listed
 
 INPUT = TP("in", 0)

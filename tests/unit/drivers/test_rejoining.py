@@ -20,20 +20,9 @@ from snapkafka.drivers.faust.inbound import membership
 from snapkafka.errors import BrokerUnavailableError
 from snapkafka.kafka import LedgerCutShortError, LedgerRecreatedError
 from snapkafka.ports import Entry
-from snapkafka.protocol import (
-    Abort,
-    Assigned,
-    Bye,
-    Cause,
-    Hello,
-    InputTopic,
-    LedgerRecord,
-    Report,
-    TailLost,
-    TopicPartition,
-    Trigger,
-    take_checkpoint,
-)
+from snapkafka.protocol import Cause, Hello, InputTopic, Report, TopicPartition
+from snapkafka.protocol.ledger_state import take_checkpoint
+from snapkafka.protocol.records import Abort, Assigned, Bye, LedgerRecord, TailLost, Trigger
 from snapkafka.wire import headers as wire
 from tests.kafka.waiting import until
 from tests.worlds.fakes import FakeAdmin, FakeLedger

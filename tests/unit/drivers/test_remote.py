@@ -14,7 +14,8 @@ from snapkafka.drivers.remote.participant import Place
 from snapkafka.errors import BadInputError, BrokerUnavailableError, OffsetsGoneError, TriggerRefusedError
 from snapkafka.kafka import KafkaRecord
 from snapkafka.ports import Topic
-from snapkafka.protocol import Bye, ChannelEnded, Dead, Hello, InputCut, Retire, TopicPartition
+from snapkafka.protocol import ChannelEnded, Hello, InputCut, TopicPartition
+from snapkafka.protocol.records import Bye, Dead, Retire
 from snapkafka.wire import headers
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.remote_world import (

@@ -19,7 +19,8 @@ from snapkafka.drivers.faust import restores
 from snapkafka.drivers.faust.tables.changelogs import Tables
 from snapkafka.errors import InstallError
 from snapkafka.kafka import KafkaTopicAdmin
-from snapkafka.protocol import RESTORE, AgentPosition, Hello, Restore, TopicId, TopicPartition
+from snapkafka.protocol import RESTORE, Hello, Restore, TopicPartition
+from snapkafka.protocol.offsets import AgentPosition, TopicId
 from snapkafka.wire import headers as wire
 from tests.protocol.world import log_ends
 from tests.unit.drivers.producing import Driver

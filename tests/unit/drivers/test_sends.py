@@ -13,7 +13,8 @@ from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, Produce
 from aiokafka.structs import TopicPartition
 
 from snapkafka.drivers.aio_client import AioClient
-from snapkafka.protocol import Abort, SeqRange
+from snapkafka.protocol.offsets import SeqRange
+from snapkafka.protocol.records import Abort
 
 from .producing import THERE, Broker, Driver, Faust
 

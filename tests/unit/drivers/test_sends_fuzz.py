@@ -23,8 +23,9 @@ from aiokafka.structs import TopicPartition
 
 from snapkafka.drivers.aio_client import AioClient
 from snapkafka.drivers.sends import Transaction, Unacknowledged
-from snapkafka.protocol import SENT_BARE, Abort, Cause, SendOutcome
+from snapkafka.protocol import Cause, SendOutcome
 from snapkafka.protocol import TopicPartition as Place
+from snapkafka.protocol.records import SENT_BARE, Abort
 from snapkafka.wire import headers as wire
 
 from .producing import PARTITIONS, Broker, Driver, Faust

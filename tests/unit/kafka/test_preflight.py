@@ -12,21 +12,10 @@ from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, Trigge
 from snapkafka.kafka.cluster.external_groups import external_readers, left_open, still_open
 from snapkafka.kafka.preflight import check_trigger
 from snapkafka.manifest import OpenEntry
-from snapkafka.protocol import (
-    NOBODY,
-    Bye,
-    ChangelogCut,
-    Hello,
-    InputTopic,
-    LedgerState,
-    Outsider,
-    ProcessCut,
-    RunsWithout,
-    SenderEnd,
-    StoppedApp,
-    Table,
-    TopicPartition,
-)
+from snapkafka.protocol import Hello, InputTopic, LedgerState, Table, TopicPartition
+from snapkafka.protocol.captured_snapshot import ChangelogCut, Outsider, ProcessCut, SenderEnd
+from snapkafka.protocol.offsets import NOBODY, RunsWithout, StoppedApp
+from snapkafka.protocol.records import Bye
 from tests.protocol.test_aligned import system
 from tests.protocol.world import A, B, Process, World, settle
 from tests.unit.base.test_manifest import example

@@ -18,7 +18,8 @@ from snapkafka.kafka.cluster.restorable import (
     restorable,
 )
 from snapkafka.manifest import RestorableEntry
-from snapkafka.protocol import ChangelogCut, Retention, SenderEnd, TopicPartition
+from snapkafka.protocol import Retention, TopicPartition
+from snapkafka.protocol.captured_snapshot import ChangelogCut, SenderEnd
 from snapkafka.topic_config import FOR_EVER_MS, UNBOUNDED, TopicSettings, promised_by
 from snapkafka.units import iso_time
 from tests.worlds.fakes import FakeAdmin

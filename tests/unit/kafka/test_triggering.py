@@ -12,24 +12,10 @@ import pytest
 from snapkafka import errors
 from snapkafka.kafka import compose_trigger, preflight
 from snapkafka.ports import Group
-from snapkafka.protocol import (
-    INPUT_UNASSIGNED,
-    Assigned,
-    Bye,
-    Dead,
-    Failure,
-    Hello,
-    InputTopic,
-    LedgerRecord,
-    LedgerState,
-    Restore,
-    Retire,
-    RunsWithout,
-    Table,
-    TopicPartition,
-    Trigger,
-    Verdict,
-)
+from snapkafka.protocol import Hello, InputTopic, LedgerState, Restore, Table, TopicPartition, Verdict
+from snapkafka.protocol.offsets import RunsWithout
+from snapkafka.protocol.records import INPUT_UNASSIGNED, Assigned, Bye, Dead, LedgerRecord, Retire, Trigger
+from snapkafka.protocol.snapshots import Failure
 from tests.worlds.fakes import FakeAdmin, fake_group
 
 Records = tuple[LedgerRecord, ...]

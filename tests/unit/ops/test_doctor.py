@@ -15,23 +15,18 @@ from snapkafka.ports import Group, Member, Topic
 from snapkafka.protocol import (
     REMOTE,
     RESTORE,
-    Assigned,
-    Bye,
     CheckResult,
-    Dead,
     Hello,
     InputTopic,
     LogEnd,
-    Pause,
     Report,
     Restore,
-    Retire,
-    SentEnd,
     Table,
     TopicPartition,
-    Trigger,
     Verdict,
 )
+from snapkafka.protocol.offsets import SentEnd
+from snapkafka.protocol.records import Assigned, Bye, Dead, Pause, Retire, Trigger
 from snapkafka.restore.steps import APP as AUTHOR
 from snapkafka.wire import headers as wire
 from tests.worlds.fakes import FakeCluster, Worker, fake_group

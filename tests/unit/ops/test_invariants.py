@@ -14,7 +14,8 @@ from snapkafka.ops import Holding
 from snapkafka.ops.pruning import snapshots_in_use
 from snapkafka.ops.watching import WATCHED_IN, prove_violations, violations_in
 from snapkafka.ports import Topic
-from snapkafka.protocol import SENT_BARE, Abort, CheckResult, Trigger, Verdict
+from snapkafka.protocol import CheckResult, Verdict
+from snapkafka.protocol.records import SENT_BARE, Abort, Trigger
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import served

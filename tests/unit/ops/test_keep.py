@@ -24,7 +24,7 @@ from snapkafka.manifest import CheckEntry, WitnessEntry, dump
 from snapkafka.ops import Outcome, pruning
 from snapkafka.ops.keeping import OF_ALL
 from snapkafka.ports import Topic
-from snapkafka.protocol import Trigger, Verdict
+from snapkafka.protocol.records import Trigger, Verdict
 from snapkafka.query.locate import heads
 from snapkafka.store import Store
 from snapkafka.verbs import Keep

@@ -17,7 +17,8 @@ from snapkafka.errors import (
 )
 from snapkafka.ops import pruning, snapshots
 from snapkafka.ports import Topic
-from snapkafka.protocol import Abort, Bye, Checkpoint, Dead, Hello, LedgerRecord, Status, Trigger, Verdict
+from snapkafka.protocol import Hello, Status, Verdict
+from snapkafka.protocol.records import Abort, Bye, Checkpoint, Dead, LedgerRecord, Trigger
 from snapkafka.until import pause_after
 from snapkafka.wire import encode
 from tests.worlds.fakes import FakeCluster, Worker

@@ -11,7 +11,7 @@ import pytest
 
 from snapkafka.errors import BadInputError, ForkFailedError, ForkRefusedError, RestoreRefusedError
 from snapkafka.manifest import ExternalEntry
-from snapkafka.protocol import SenderEnd
+from snapkafka.protocol.captured_snapshot import SenderEnd
 from snapkafka.restore import Mask, Suppression
 from tests.worlds.copies import Fork, New
 from tests.worlds.restore import (

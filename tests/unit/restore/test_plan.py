@@ -11,7 +11,8 @@ import pytest
 from snapkafka.errors import LedgerUnusableError, PlanChangedError, RestoreFailedError, UnknownSnapshotError
 from snapkafka.manifest import ExternalEntry
 from snapkafka.ports import Group, Topic
-from snapkafka.protocol import Position, Restore, TopicPartition, Uncaptured
+from snapkafka.protocol import Restore, TopicPartition, Uncaptured
+from snapkafka.protocol.offsets import Position
 from snapkafka.restore import Carried, topics
 from snapkafka.restore.state import Appended, moved
 from snapkafka.restore.topics import ENDLESS, Contents

@@ -13,7 +13,8 @@ from snapkafka import ops
 from snapkafka.errors import BadInputError, ForkRefusedError, RestoreRefusedError
 from snapkafka.manifest import ExternalEntry, TopicEntry
 from snapkafka.ports import Topic
-from snapkafka.protocol import Agent, Hello, InputTopic, Restore, Table
+from snapkafka.protocol import Hello, InputTopic, Restore, Table
+from snapkafka.protocol.offsets import Agent
 from tests.unit.base.test_manifest import example
 from tests.worlds.copies import NEW_ID, Fork, New
 from tests.worlds.restore import AGENTS, HELLO, IN, LOG, RAW, System, World

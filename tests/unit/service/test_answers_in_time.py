@@ -17,7 +17,8 @@ from starlette.testclient import TestClient
 
 from snapkafka.kafka import LedgerRecreatedError
 from snapkafka.ports import Entry
-from snapkafka.protocol import Abort, Assigned, Bye, LogEnd, Position, Report, Trigger, Verdict
+from snapkafka.protocol.offsets import LogEnd, Position
+from snapkafka.protocol.records import Abort, Assigned, Bye, Report, Trigger, Verdict
 from snapkafka.query.locate import stored
 from snapkafka.service import ROUTES, LedgerFollower
 from snapkafka.store import LocalFiles

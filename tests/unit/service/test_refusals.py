@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from starlette.testclient import TestClient
 
-from snapkafka.protocol import Trigger
+from snapkafka.protocol.records import Trigger
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import asked, assembled, served
 

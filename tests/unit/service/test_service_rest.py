@@ -18,7 +18,8 @@ from starlette.testclient import TestClient
 from snapkafka.assembly import JobResult, JobSpec
 from snapkafka.checks import CHECKS
 from snapkafka.errors import StorageError
-from snapkafka.protocol import Abort, CheckResult, Hello, InputTopic, LogEnd, Restore, Trigger, Verdict
+from snapkafka.protocol import CheckResult, Hello, InputTopic, LogEnd, Restore, Verdict
+from snapkafka.protocol.records import Abort, Trigger
 from snapkafka.service import Settings, document, make_app
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.page_world import forks

@@ -17,8 +17,9 @@ from avro.io import BinaryDecoder, DatumReader
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapkafka.protocol import Abort, LedgerRecord, Report, Running, SentEnd, Trigger, records
-from snapkafka.protocol.records import Kept
+from snapkafka.protocol import Report, records
+from snapkafka.protocol.offsets import Running, SentEnd
+from snapkafka.protocol.records import Abort, Kept, LedgerRecord, Trigger
 from snapkafka.wire import codec, decode, encode, schemas
 from snapkafka.wire.codec import MAGIC, PREFIX_BYTES, UndecodableError
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapkafka.protocol import NOBODY
+from snapkafka.protocol.offsets import NOBODY
 from snapkafka.wire import headers
 from snapkafka.wire.headers import HEADER, Stamp
 
