@@ -41,9 +41,8 @@ def _kind_of(log: CutLog, effect: Effect, red: set[tuple[str, int, int]]) -> str
     view, (record, source, offset, _) = log.view, effect
     if not in_flight(source, offset):  # every agent had started its event, and nobody else has run it
         ran_here = record.process == source.receiver and source.steady and view.red_stamped(record)
-        return (
-            "effect-missing" if ran_here and record.offset < view.sent_end(record.process, record.tp) else ""
-        )
+        missing = ran_here and record.offset < view.sent_end(record.process, record.tp)
+        return "effect-missing" if missing else ""
     if not view.counts_white(record):
         return ""
     if _replayed(effect):  # a red cause is no replay
@@ -52,11 +51,12 @@ def _kind_of(log: CutLog, effect: Effect, red: set[tuple[str, int, int]]) -> str
 
 
 def _replayed(effect: Effect) -> bool:
-    """Return whether an earlier reader of the input may have run the event, which the present one runs again."""
+    """Return whether an earlier reader, announced or not, may have run the event that the present one runs again."""
     process, source = effect.record.process, effect.source
     # A stamp does not name the agent: where only some of them have started the input, it may be one of those.
-    until = max((agent.replay_until for agent in source.agents), default=0)
-    return read_before(source, process) or (process == source.receiver and effect.offset < until)
+    if process == source.receiver:
+        return effect.offset < max((agent.replay_until for agent in source.agents), default=0)
+    return read_before(source, process) or received(source, effect.offset)
 
 
 def _ran_twice(log: CutLog) -> Iterator[Finding]:

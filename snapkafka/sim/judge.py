@@ -189,8 +189,7 @@ class Truth:
         return execution.process < 0 or read_before(source, execution.process)
 
     def replayed(self, execution: Execution) -> bool:
-        """Return whether an execution past the position may have left effects: by an earlier reader, if the verdict
-        lists replays."""
+        """Return whether an execution past the position may have left effects, which a verdict with replays tells."""
         source = self.sources.get((execution.app, execution.tp))
         if source is None or not self.replays:
             return False
@@ -198,7 +197,8 @@ class Truth:
             return True  # it ran before, and was torn when it ran again
         until = max((agent.replay_until for agent in source.agents), default=0)
         own = execution.process == source.receiver or self.sent_as(execution) == {source.receiver}
-        return (own and execution.offset < until) or self._before(source, execution)
+        unannounced = execution.process != source.receiver and received(source, execution.offset)
+        return unannounced or (own and execution.offset < until) or self._before(source, execution)
 
     def sent_as(self, execution: Execution) -> set[int]:
         """Return the processes that sent what the snapshot has of an execution: it may go on under another id."""
