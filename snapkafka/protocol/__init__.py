@@ -20,48 +20,14 @@ Read in this order:
 Pure: the standard library only; no clock, no randomness, no asyncio, no I/O, no logging.
 """
 
-from .actions import (
-    SendMarkers,
-)
-from .captured_snapshot import (
-    WHY_UNREAD,
-    Captured,
-    InputCut,
-    NeverRead,
-    Outcome,
-    Uncaptured,
-)
+from .actions import SendMarkers
+from .captured_snapshot import WHY_UNREAD, Captured, InputCut, NeverRead, Outcome, Uncaptured
 from .colours import Effect
-from .events import (
-    ChannelEnded,
-    Event,
-    InputsRevoked,
-    MarkerMet,
-    MarkerSettled,
-    RecordMet,
-)
+from .events import ChannelEnded, Event, InputsRevoked, MarkerMet, MarkerSettled, RecordMet
 from .hot_path import SendOutcome
 from .ledger_state import LedgerState, from_checkpoint
-from .offsets import (
-    ChangelogEnd,
-    CheckResult,
-    InputTopic,
-    LogEnd,
-    Retention,
-    Table,
-    TopicPartition,
-)
-from .records import (
-    LEDGER_CUT_SHORT,
-    NOT_ALIGNED,
-    REMOTE,
-    RESTORE,
-    Fork,
-    Hello,
-    Report,
-    Restore,
-    Verdict,
-)
+from .offsets import ChangelogEnd, CheckResult, InputTopic, LogEnd, Retention, Table, TopicPartition
+from .records import LEDGER_CUT_SHORT, NOT_ALIGNED, REMOTE, RESTORE, Fork, Hello, Report, Restore, Verdict
 from .restores import RestoreView
 from .snapshots import SnapshotView, Status, Unread
 from .tearing import Cause

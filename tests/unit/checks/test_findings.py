@@ -327,9 +327,7 @@ V5: dict[str, Case] = {
     "it may be of the agent that has started it": Case(
         reader(agents=AGENTS), [effect(3), effect(6, offset=1)], "effect-of-later table@1 1#1 app a6 b2"
     ),
-    "it was run by a reader that had not announced its input": Case(
-        reader(agents=AGENTS, receiver=99), [effect(3)], "replayed table@0 1#0 app a3 b2"
-    ),
+    "not announced": Case(reader(agents=AGENTS, receiver=99), [effect(3)], "replayed table@0 1#0 app a3 b2"),
     "red": Case(reader(steady=True), [effect(1, epoch=EPOCH)], "effect-missing table@0 1#0 app a1 b2"),
     **{f"no red effect: {why}": Case(reader(**{"steady": True} | of), [it]) for why, (of, it) in RED.items()},
     "red, and some agent had yet to start it": Case(

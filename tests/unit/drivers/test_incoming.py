@@ -84,6 +84,7 @@ async def test_a_red_reply_tears_who_asked_in_white(*, stamped: bool) -> None:
     events = way.driver.events = Events(way.driver)
     consumer = SimpleNamespace(add=AsyncMock(), _fetchers={"in"})
     events.watch_replies(consumer)
+    machine.takes_from(9)  # in a recovery: before all snapshots of this process
     way.driver.assign(TopicPartition("questions", 0), "ask")
     stream = SimpleNamespace(reading=StreamRecords("ask"))
     _, asking = events.event_in(TopicPartition("questions", 0), 3, stream, SimpleNamespace(message=None))
